@@ -61,7 +61,9 @@ function runFile(file) {
       passed += good;
       failed += bad;
       const seconds = ((Date.now() - started) / 1000).toFixed(1);
-      console.log(`${bad === 0 ? 'ok  ' : 'FAIL'} ${file}  ${good}/${total}  ${seconds} s${why === '' ? '' : `  ${why}`}`);
+      console.log(
+        `${bad === 0 ? 'ok  ' : 'FAIL'} ${file}  ${good}/${total}  ${seconds} s${why === '' ? '' : `  ${why}`}`,
+      );
       if (bad !== 0) console.log(output.replace(/^/gm, '     '));
       resolve();
     });

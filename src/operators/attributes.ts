@@ -1,0 +1,63 @@
+// Attribute specs: `{ axis: int(-1), perm: ints(), mode: string('nearest') }` gives an operator's attributes their types
+// and the specification's defaults, and reads them from a node. A wrong kind is INVALID_MODEL; attributes an operator
+// does not know (old versions had `consumed_inputs` and the like) are ignored.
+import type { Attribute, Graph, Node } from '../graph/graph.js';
+import { formatNode, SkepError } from '../tensor/errors.js';
+import type { Tensor } from '../tensor/tensor.js';
+
+/** One attribute: its kind, its default (undefined: none), whether it must be there. */
+export interface AttributeSpec<T> {
+  readonly kind: Attribute['kind'];
+  readonly fallback: T;
+  readonly required: boolean;
+}
+
+export type AttributeSpecs = Readonly<Record<string, AttributeSpec<unknown>>>;
+
+/** The object of attribute values that specs describe. */
+export type AttributesOf<S extends AttributeSpecs> = {
+  readonly [K in keyof S]: S[K] extends AttributeSpec<infer T> ? T : never;
+};
+
+function maker<T>(kind: Attribute['kind']) {
+  function make(): AttributeSpec<T | undefined>;
+  function make(fallback: T): AttributeSpec<T>;
+  function make(fallback?: T): AttributeSpec<T | undefined> {
+    return { kind, fallback, required: false };
+  }
+  return make;
+}
+
+export const int = maker<number>('int');
+export const float = maker<number>('float');
+export const string = maker<string>('string');
+export const ints = maker<readonly number[]>('ints');
+export const floats = maker<readonly number[]>('floats');
+export const strings = maker<readonly string[]>('strings');
+export const tensor = maker<Tensor>('tensor');
+export const graph = maker<Graph>('graph');
+
+/** The same attribute, which must be present. */
+export function required<T>(spec: AttributeSpec<T>): AttributeSpec<Exclude<T, undefined>> {
+  return { kind: spec.kind, fallback: spec.fallback as Exclude<T, undefined>, required: true };
+}
+
+/** Reads a node's attributes by an operator's specs. */
+export function parseAttributes(node: Node, specs: AttributeSpecs): Record<string, unknown> {
+  const values: Record<string, unknown> = {};
+  for (const [name, spec] of Object.entries(specs)) {
+    const found = Object.hasOwn(node.attributes, name) ? node.attributes[name] : undefined;
+    if (found === undefined) {
+      if (spec.required) throw new SkepError('INVALID_MODEL', `${formatNode(node)}: attribute '${name}' is missing`);
+      values[name] = spec.fallback;
+    } else if (found.kind === spec.kind) values[name] = found.value;
+    // An empty list carries no element to tell its kind by.
+    else if (Array.isArray(found.value) && found.value.length === 0 && spec.kind.endsWith('s')) values[name] = [];
+    else
+      throw new SkepError(
+        'INVALID_MODEL',
+        `${formatNode(node)}: attribute '${name}' must be of kind ${spec.kind}, got ${found.kind}`,
+      );
+  }
+  return values;
+}

@@ -1,0 +1,204 @@
+// Applying operators to nodes: the call objects that `infer` and `reference` receive, and the reference interpreter that
+// runs a whole graph node by node. The interpreter is the oracle of every other engine; the compiler folds constants and
+// the runtime falls back through the same calls.
+import { capturesOf, type Graph, type Node } from '../graph/graph.js';
+import { decode } from '../tensor/convert.js';
+import { type ErrorCode, formatNode, SkepError } from '../tensor/errors.js';
+import { Tensor } from '../tensor/tensor.js';
+import { parseAttributes } from './attributes.js';
+import {
+  callError,
+  type HostValue,
+  type InferCall,
+  type Inferred,
+  type Operator,
+  type ReferenceCall,
+  type TensorInfo,
+  ValueNeeded,
+} from './operator.js';
+import { findOperator } from './registry.js';
+
+/** Looks an operator up and parses the node's attributes: what can be done once a node. Throws UNSUPPORTED. */
+export function resolve(node: Node): { readonly operator: Operator; readonly attributes: Record<string, unknown> } {
+  const operator = findOperator(node);
+  const [least, most] = operator.inputs;
+  if (node.inputs.length < least || node.inputs.length > most)
+    throw callError(
+      node,
+      `expected ${least === most ? least : `${least} to ${most}`} inputs, got ${node.inputs.length}`,
+    );
+  return { operator, attributes: parseAttributes(node, operator.attributes) };
+}
+
+abstract class CallBase {
+  readonly node: Node;
+  readonly attributes: never;
+
+  constructor(node: Node, attributes: Record<string, unknown>) {
+    this.node = node;
+    this.attributes = attributes as never;
+  }
+
+  get opset(): number {
+    return this.node.opset;
+  }
+
+  get inputCount(): number {
+    return this.node.inputs.length;
+  }
+
+  get outputCount(): number {
+    return this.node.outputs.length;
+  }
+
+  wants(i: number): boolean {
+    return i < this.node.outputs.length && this.node.outputs[i] !== '';
+  }
+
+  error(message: string, code?: ErrorCode): SkepError {
+    return callError(this.node, message, code);
+  }
+
+  abstract has(i: number): boolean;
+  abstract optional(i: number): TensorInfo | undefined;
+  abstract value(i: number): Tensor;
+
+  input(i: number): TensorInfo {
+    const found = this.optional(i);
+    if (found === undefined) throw this.error(`input ${i} is missing`);
+    return found;
+  }
+
+  ints(i: number): number[] | undefined {
+    if (!this.has(i)) return undefined;
+    return Array.from(decode(this.value(i)));
+  }
+}
+
+/** An InferCall over what a compiler knows of a node's inputs. */
+export class Inference extends CallBase implements InferCall<never> {
+  readonly #inputs: readonly (TensorInfo | undefined)[];
+
+  constructor(node: Node, attributes: Record<string, unknown>, inputs: readonly (TensorInfo | undefined)[]) {
+    super(node, attributes);
+    this.#inputs = inputs;
+  }
+
+  has(i: number): boolean {
+    return this.#inputs[i] !== undefined;
+  }
+
+  optional(i: number): TensorInfo | undefined {
+    return this.#inputs[i];
+  }
+
+  value(i: number): Tensor {
+    const { value } = this.input(i);
+    if (value === undefined) throw new ValueNeeded(i);
+    return value;
+  }
+}
+
+/** How a subgraph is run: by the interpreter below, or by compiled plans. */
+export type RunSubgraph = (graph: Graph, inputs: readonly HostValue[]) => HostValue[];
+
+/** A ReferenceCall over the inputs' values. */
+export class Evaluation extends CallBase implements ReferenceCall<never> {
+  readonly #inputs: readonly (HostValue | undefined)[];
+  readonly #run: RunSubgraph;
+
+  constructor(
+    node: Node,
+    attributes: Record<string, unknown>,
+    inputs: readonly (HostValue | undefined)[],
+    run: RunSubgraph,
+  ) {
+    super(node, attributes);
+    this.#inputs = inputs;
+    this.#run = run;
+  }
+
+  has(i: number): boolean {
+    return this.#inputs[i] !== undefined;
+  }
+
+  host(i: number): HostValue | undefined {
+    return this.#inputs[i];
+  }
+
+  optional(i: number): TensorInfo | undefined {
+    const found = this.#inputs[i];
+    if (found === undefined) return undefined;
+    if (!(found instanceof Tensor))
+      throw this.error(`input ${i} must be a tensor, got ${found === null ? 'an empty optional' : 'a sequence'}`);
+    return { type: found.type, dims: found.dims, value: found };
+  }
+
+  tensor(i: number): Tensor {
+    return this.input(i).value!;
+  }
+
+  value(i: number): Tensor {
+    return this.tensor(i);
+  }
+
+  run(graph: Graph, inputs: readonly HostValue[]): HostValue[] {
+    return this.#run(graph, inputs);
+  }
+}
+
+/** Runs `infer` of a node. */
+export function infer(node: Node, inputs: readonly (TensorInfo | undefined)[]): Inferred {
+  const { operator, attributes } = resolve(node);
+  return operator.infer(new Inference(node, attributes, inputs));
+}
+
+/** Runs `reference` of a node. */
+export function evaluate(
+  node: Node,
+  inputs: readonly (HostValue | undefined)[],
+  run: RunSubgraph,
+): readonly HostValue[] {
+  const { operator, attributes } = resolve(node);
+  return operator.reference(new Evaluation(node, attributes, inputs, run));
+}
+
+/**
+ * Interprets a graph with reference semantics. `feeds` are the inputs by name (those with an initializer may be absent);
+ * `outer` holds captured names. Gives every output by name.
+ */
+export function interpret(
+  graph: Graph,
+  feeds: ReadonlyMap<string, HostValue>,
+  outer: ReadonlyMap<string, HostValue> = new Map(),
+): Map<string, HostValue> {
+  const values = new Map<string, HostValue>([...outer, ...graph.initializers, ...feeds]);
+  for (const { name } of graph.inputs)
+    if (!values.has(name)) throw new SkepError('INVALID_INPUT', `input '${name}' is missing`);
+  const get = (name: string, node?: Node): HostValue => {
+    const v = values.get(name);
+    if (v === undefined)
+      throw new SkepError(
+        'INVALID_MODEL',
+        `${node ? formatNode(node) : 'the graph'} reads '${name}', which nothing defines`,
+      );
+    return v;
+  };
+  for (const node of graph.nodes) {
+    const inputs = node.inputs.map((n) => (n === '' ? undefined : get(n, node)));
+    const run: RunSubgraph = (sub, args) => {
+      const captured = new Map([...capturesOf(sub)].map((n) => [n, get(n, node)] as const));
+      const subFeeds = new Map(sub.inputs.map((v, i) => [v.name, args[i]!] as const));
+      const results = interpret(sub, subFeeds, captured);
+      return sub.outputs.map((o) => results.get(o.name)!);
+    };
+    const outputs = evaluate(node, inputs, run);
+    node.outputs.forEach((name, i) => {
+      if (name === '') return;
+      const v = outputs[i];
+      if (v === undefined) throw callError(node, `output ${i} '${name}' was not computed`, 'INTERNAL');
+      values.set(name, v);
+    });
+  }
+  return new Map(graph.outputs.map((o) => [o.name, get(o.name)]));
+}

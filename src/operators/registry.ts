@@ -1,0 +1,36 @@
+// Every operator by domain and name. A family file exports its operators as a list; adding a family is adding it here.
+
+import type { Node } from '../graph/graph.js';
+import { callError, type Operator } from './operator.js';
+
+const families: readonly (readonly Operator[])[] = [];
+
+const byName = new Map<string, Operator>();
+for (const family of families) for (const op of family) byName.set(`${op.domain}:${op.name}`, op);
+
+/** All operators. */
+export function allOperators(): Operator[] {
+  return [...byName.values()];
+}
+
+/** The operator of a node. Throws UNSUPPORTED with the node, the version and what would work. */
+export function findOperator(node: Node): Operator {
+  const found = byName.get(`${node.domain}:${node.op}`);
+  if (found === undefined) {
+    const elsewhere = [...byName.values()].find((o) => o.name === node.op);
+    const hint =
+      elsewhere === undefined ? '' : `; ${elsewhere.name} of domain '${elsewhere.domain || 'ai.onnx'}' is supported`;
+    throw callError(
+      node,
+      `operator of domain '${node.domain || 'ai.onnx'}' version ${node.opset} is not supported${hint}`,
+      'UNSUPPORTED',
+    );
+  }
+  if (node.opset < found.since[0]!)
+    throw callError(
+      node,
+      `version ${node.opset} is not supported; versions ${found.since[0]} and later are`,
+      'UNSUPPORTED',
+    );
+  return found;
+}
