@@ -1,0 +1,74 @@
+// Packrat's published profiles (ICML 2025; a Xeon machine of 16 cores): its Table 2 to the digit, and our improvements.
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { instancesOf, keyOf } from '../../src/optimizer/configuration.js';
+import { optimize } from '../../src/optimizer/packrat.js';
+import type { LatencyTable } from '../../src/optimizer/profile.js';
+
+const root = path.resolve(fileURLToPath(import.meta.url), '../../../..');
+const file = path.resolve(
+  process.env.SKEP_TEST_DATA ?? path.join(root, '../shared/data'),
+  'packrat/profiles-c6420.json',
+);
+
+if (existsSync(file)) {
+  const profiles = JSON.parse(readFileSync(file, 'utf8')) as { [model: string]: LatencyTable };
+  const batches = [8, 16, 32, 64, 128, 256, 512, 1024];
+
+  for (const [threads, expected] of [
+    [16, [33.4, 48.7, 76.7, 114.1, 201.0, 343.9, 621.1, 1179.6]],
+    [14, [36.5, 60.5, 97.0, 168.6, 278.3, 467.8, 852.8, 1621.8]],
+  ] as const) {
+    test(`Table 2: BERT on ${threads} threads`, () => {
+      batches.forEach((batch, i) => {
+        const { latency } = optimize(profiles.bert, { threads, batch, sizes: 'measured' });
+        assert.ok(Math.abs(latency - expected[i]) <= 0.1, `B=${batch}: ${latency} ms, published ${expected[i]} ms`);
+      });
+    });
+  }
+
+  test('Table 2: the choices on 16 threads', () => {
+    const choices = batches.map((batch) =>
+      keyOf(optimize(profiles.bert, { threads: 16, batch, sizes: 'measured' }).configuration),
+    );
+    assert.equal(choices, ['2,8,4', '4,4,4', '4,4,8', '4,4,16', '4,4,32', '8,2,32', '8,2,64', '8,2,128']);
+  });
+
+  test('idle threads: Inception at B=1 takes 12 of 16', () => {
+    for (const sizes of ['measured', 'any'] as const) {
+      assert.is(keyOf(optimize(profiles.inception, { threads: 16, batch: 1, sizes }).configuration), '1,12,1');
+    }
+  });
+
+  test('interference 1.3: GPT-2 at B=8 falls back to the fat instance', () => {
+    const isolated = optimize(profiles.gpt2, { threads: 16, batch: 8 });
+    assert.ok(instancesOf(isolated.configuration) > 1);
+    assert.ok(Math.abs(isolated.fat!.latency / isolated.latency - 1.12) < 0.005);
+    const judged = optimize({ latency: profiles.gpt2, interference: { 2: 1.3 } }, { threads: 16, batch: 8 });
+    assert.is(keyOf(judged.configuration), '1,16,8');
+  });
+
+  test('any batch size: ResNet at B=24 is at least 5 % better than with measured sizes', () => {
+    const measured = optimize(profiles.resnet, { threads: 16, batch: 24, sizes: 'measured' }).latency;
+    assert.ok(optimize(profiles.resnet, { threads: 16, batch: 24, sizes: 'any' }).latency <= 0.95 * measured);
+  });
+
+  test('never worse than fat, nor than one-thread instances', () => {
+    for (const [model, latency] of Object.entries(profiles)) {
+      for (const batch of [1, 2, 3, 8, 16, 24, 48, 100, 128, 1000, 1024]) {
+        const result = optimize(latency, { threads: 16, batch });
+        assert.ok(result.latency <= result.fat!.latency, `${model} B=${batch}`);
+        const one = batch >= 16 && batch % 16 === 0 ? latency[1][batch / 16] : undefined;
+        if (one !== undefined)
+          assert.ok(result.latency <= one * 1.0000001, `${model} B=${batch}: one-thread instances ${one} ms`);
+      }
+    }
+  });
+} else {
+  test.skip(`test data not found at ${file}: Packrat's published profiles`);
+}
+
+test.run();
