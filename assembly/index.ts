@@ -1,2 +1,3 @@
 // The kernels' entry point: re-exports every kernel family. Each export has the signature (params, begin, end, scratch).
 export function nop(params: usize, begin: i32, end: i32, scratch: usize): void {}
+export * from './unary';

@@ -1,0 +1,83 @@
+// Element-wise functions of one float32 tensor. Units are blocks of 1024 elements.
+import { activateSpan } from './activation';
+import { erf, exp, log, splat } from './math';
+
+const BLOCK: i32 = 1024;
+
+const ABS: i32 = 32;
+const NEG: i32 = 33;
+const EXP: i32 = 34;
+const LOG: i32 = 35;
+const SQRT: i32 = 36;
+const RECIPROCAL: i32 = 37;
+const ERF: i32 = 38;
+const FLOOR: i32 = 39;
+const CEIL: i32 = 40;
+const ROUND: i32 = 41;
+const SIGN: i32 = 42;
+
+@unmanaged
+class UnaryF32 {
+  x: usize;
+  y: usize;
+  size: i32;
+  kind: i32;
+  alpha: f32;
+  beta: f32;
+}
+
+// @ts-ignore: decorator
+@inline
+function apply(kind: i32, x: v128): v128 {
+  if (kind == ABS) return f32x4.abs(x);
+  if (kind == NEG) return f32x4.neg(x);
+  if (kind == EXP) return exp(x);
+  if (kind == LOG) return log(x);
+  if (kind == SQRT) return f32x4.sqrt(x);
+  if (kind == RECIPROCAL) return f32x4.div(splat(1), x);
+  if (kind == ERF) return erf(x);
+  if (kind == FLOOR) return f32x4.floor(x);
+  if (kind == CEIL) return f32x4.ceil(x);
+  if (kind == ROUND) return f32x4.nearest(x);
+  // Sign: ±1 with the sign of x where x is neither 0 nor NaN.
+  const unit = v128.or(v128.and(x, splat(-0.0)), splat(1));
+  return v128.bitselect(unit, x, v128.or(f32x4.lt(x, splat(0)), f32x4.gt(x, splat(0))));
+}
+
+// @ts-ignore: decorator
+@inline
+function span(kind: i32, y: usize, x: usize, n: i32): void {
+  const end = y + (<usize>(n & ~3) << 2);
+  while (y < end) {
+    v128.store(y, apply(kind, v128.load(x)));
+    x += 16;
+    y += 16;
+  }
+  for (let i = n & ~3; i < n; i++) {
+    f32.store(y, f32x4.extract_lane(apply(kind, v128.load32_zero(x)), 0));
+    x += 4;
+    y += 4;
+  }
+}
+
+export function unaryF32(params: usize, begin: i32, end: i32, scratch: usize): void {
+  const p = changetype<UnaryF32>(params);
+  const first = begin * BLOCK;
+  const n = min(end * BLOCK, p.size) - first;
+  const x = p.x + (<usize>first << 2);
+  const y = p.y + (<usize>first << 2);
+  switch (p.kind) {
+    case ABS: span(ABS, y, x, n); break;
+    case NEG: span(NEG, y, x, n); break;
+    case EXP: span(EXP, y, x, n); break;
+    case LOG: span(LOG, y, x, n); break;
+    case SQRT: span(SQRT, y, x, n); break;
+    case RECIPROCAL: span(RECIPROCAL, y, x, n); break;
+    case ERF: span(ERF, y, x, n); break;
+    case FLOOR: span(FLOOR, y, x, n); break;
+    case CEIL: span(CEIL, y, x, n); break;
+    case ROUND: span(ROUND, y, x, n); break;
+    case SIGN: span(SIGN, y, x, n); break;
+    default: activateSpan(p.kind, y, x, n, p.alpha, p.beta);
+  }
+}
