@@ -61,6 +61,9 @@ export function checkShape(dims: readonly number[], what = 'shape'): void {
   for (const d of dims) {
     if (!Number.isInteger(d) || d < 0)
       throw new SkepError('INVALID_INPUT', `${what} ${formatShape(dims)}: dimensions must be non-negative integers`);
+    // Also beside a dimension of 0: strides are products of the others.
+    if (d > 0x7fffffff)
+      throw new SkepError('INVALID_INPUT', `${what} ${formatShape(dims)}: a dimension may be at most 2147483647`);
     size *= d;
   }
   if (size > 0x7fffffff)
