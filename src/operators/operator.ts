@@ -142,6 +142,8 @@ export interface Operator {
   /** False for operators that must not be folded: random numbers. Default true. */
   readonly deterministic: boolean;
   infer(call: InferCall<never>): Inferred;
+  /** The first output where it follows from input types and shapes alone (Shape, Size), though elements are unknown. */
+  foldShape?(call: InferCall<never>): Tensor | undefined;
   reference(call: ReferenceCall<never>): readonly HostValue[];
   lower?(call: LowerCall<never>): boolean;
 }
@@ -155,6 +157,7 @@ export interface OperatorDefinition<S extends AttributeSpecs> {
   readonly attributes: S;
   readonly deterministic?: boolean;
   infer(call: InferCall<AttributesOf<S>>): Inferred;
+  foldShape?(call: InferCall<AttributesOf<S>>): Tensor | undefined;
   reference(call: ReferenceCall<AttributesOf<S>>): readonly HostValue[];
   lower?(call: LowerCall<AttributesOf<S>>): boolean;
 }

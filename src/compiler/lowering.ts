@@ -1,0 +1,281 @@
+// From nodes with settled shapes to a Plan: calls each operator's `lower` with a context that hands out symbolic
+// addresses, collects the steps, then lays the arena out and encodes the parameter blocks. A node whose operator has no
+// kernel for these types becomes a reference step. Which nodes those are, and in what order, is segment.ts's business.
+import type { Node } from '../graph/graph.js';
+import { abi, type KernelName, type ParamsOf } from '../kernels/abi.js';
+import { Inference } from '../operators/evaluate.js';
+import type { Address, LowerCall, Operator, OutputInfo, TensorInfo, Work } from '../operators/operator.js';
+import { SkepError } from '../tensor/errors.js';
+import { sizeOf } from '../tensor/shape.js';
+import { bytesOf, type Tensor } from '../tensor/tensor.js';
+import { byteLength } from '../tensor/types.js';
+import { Encoder, type Place } from './encoder.js';
+import { align, layOut } from './layout.js';
+import type { Argument, CompileOptions, ConstantPool, Plan, Slot, Step } from './plan.js';
+
+/** A node ready to be lowered: its operator found, its inputs and outputs settled. */
+export interface SettledNode {
+  readonly node: Node;
+  /** Graph nodes it stands for (several after fusion), the last one first. */
+  readonly origin: readonly Node[];
+  readonly operator: Operator;
+  readonly attributes: Record<string, unknown>;
+  readonly inputs: readonly (TensorInfo | undefined)[];
+  /** Undefined where the node does not have the output. */
+  readonly outputs: readonly (OutputInfo | undefined)[];
+}
+
+/** A buffer of the arena, from the first step that uses it to the last; or a constant, which has its place already. */
+interface Buffer {
+  readonly bytes: number;
+  readonly constant: Place | undefined;
+  readonly first: number;
+  last: number;
+}
+
+interface Pending {
+  readonly item: SettledNode;
+  /** undefined: the reference semantics. */
+  readonly call:
+    | { readonly kernel: KernelName; readonly params: Readonly<Record<string, unknown>>; readonly work: Work }
+    | undefined;
+}
+
+/** Kernels may read (never write) up to this many bytes past a buffer's end. */
+const SLACK = 64;
+
+/**
+ * Builds one plan. Constants that follow from the weights alone go to the model's pool under their value's name and serve
+ * every plan; those that follow from this plan's shapes are few and small, and live and die with its words.
+ *
+ * Use: `input` for each input, `add` for each node in order, `finish`.
+ */
+export class PlanBuilder {
+  readonly #options: CompileOptions;
+  readonly #pool: ConstantPool;
+  readonly #isWeight: (tensor: Tensor) => boolean;
+  readonly #buffers: Buffer[] = [];
+  readonly #values = new Map<string, { readonly address: Address; readonly info: OutputInfo }>();
+  readonly #inputs: string[] = [];
+  readonly #steps: Pending[] = [];
+  /** This plan's own constants by key, and where they start in the words. */
+  readonly #own = new Map<string, { readonly address: Address; readonly data: Uint8Array; readonly offset: number }>();
+  #ownBytes = 0;
+  #threadScratch = 0;
+
+  /** `isWeight` tells constants that are the same in every plan of the model. */
+  constructor(options: CompileOptions, pool: ConstantPool, isWeight: (tensor: Tensor) => boolean) {
+    this.#options = options;
+    this.#pool = pool;
+    this.#isWeight = isWeight;
+  }
+
+  get build(): 'plain' | 'fma' {
+    return this.#options.build;
+  }
+
+  /** Declares a value that is written into the arena before the plan runs. */
+  input(name: string, info: OutputInfo): void {
+    this.define(name, info);
+    this.#inputs.push(name);
+  }
+
+  /** Lowers a node. */
+  add(item: SettledNode): void {
+    const before = this.#steps.length;
+    const call = new Lowering(this, item);
+    if (this.#options.kernels !== false && item.operator.lower?.(call as never) === true) return;
+    if (this.#steps.length !== before) throw call.error('lower added steps and then gave up', 'INTERNAL');
+    const { node } = item;
+    item.inputs.forEach((info, i) => {
+      if (info !== undefined && info.value === undefined) this.#touch(this.address(node.inputs[i]!)!);
+    });
+    item.outputs.forEach((info, i) => {
+      if (info !== undefined && call.wants(i)) this.define(node.outputs[i]!, info);
+    });
+    this.#steps.push({ item, call: undefined });
+  }
+
+  /** Lays the plan out. `results` stay readable after the last step; constants among them come with their tensor. */
+  finish(results: ReadonlyMap<string, Tensor | undefined>): Plan {
+    for (const [name, constant] of results) {
+      const address = this.address(name);
+      if (address !== undefined) this.#touch(address);
+      else if (constant === undefined) throw new SkepError('INTERNAL', `the plan does not compute '${name}'`);
+    }
+    const arena = this.#buffers.flatMap((b, i) => (b.constant === undefined ? [i] : []));
+    const laid = layOut(arena.map((i) => this.#buffers[i]!));
+    const offsets = new Map(arena.map((b, i) => [b, laid.offsets[i]!] as const));
+    const slot = (name: string): Slot => {
+      const { address, info } = this.#values.get(name)!;
+      return { kind: 'slot', type: info.type, dims: info.dims, offset: offsets.get(address.buffer)! + address.offset };
+    };
+    const argument = (name: string, constant: Tensor | undefined): Argument =>
+      constant === undefined ? slot(name) : { kind: 'constant', value: constant };
+    const encoder = new Encoder((address) => {
+      const { base, value } = this.#buffers[address.buffer]!.constant ?? {
+        base: 'arena',
+        value: offsets.get(address.buffer)!,
+      };
+      return { base, value: value + address.offset };
+    }, this.#ownData());
+    const steps = this.#steps.map(({ item, call }): Step => {
+      const { node, origin, inputs, outputs } = item;
+      const base = { nodes: origin, outputs: node.outputs.filter((n) => n !== '') };
+      if (call === undefined)
+        return {
+          ...base,
+          kind: 'reference',
+          node,
+          inputs: inputs.map((x, i) => (x === undefined ? undefined : argument(node.inputs[i]!, x.value))),
+          results: outputs.map((x, i) => (x === undefined || !node.outputs[i] ? undefined : slot(node.outputs[i]))),
+          flops: 0,
+        };
+      const { kernel, params, work } = call;
+      const { units, grain = 1, flops = 0 } = work;
+      return {
+        ...base,
+        kind: 'kernel',
+        kernel,
+        params: encoder.block(abi[kernel], params, kernel),
+        units,
+        grain,
+        flops,
+      };
+    });
+    return {
+      steps,
+      ...encoder.finish(),
+      arenaBytes: align(laid.bytes + SLACK),
+      threadScratchBytes: this.#threadScratch,
+      inputs: new Map(this.#inputs.map((n) => [n, slot(n)])),
+      results: new Map([...results].map(([n, constant]) => [n, argument(n, constant)])),
+    };
+  }
+
+  // What Lowering below uses.
+
+  address(name: string): Address | undefined {
+    return this.#values.get(name)?.address;
+  }
+
+  define(name: string, info: OutputInfo): Address {
+    const address = this.scratch(byteLength(info.type, sizeOf(info.dims)));
+    this.#values.set(name, { address, info });
+    return address;
+  }
+
+  alias(name: string, info: OutputInfo, address: Address): void {
+    this.#values.set(name, { address, info });
+  }
+
+  scratch(bytes: number): Address {
+    const first = this.#steps.length;
+    return this.#buffer({ bytes: bytes + SLACK, constant: undefined, first, last: first });
+  }
+
+  /** `from` are the tensors the constant is made of. */
+  constant(key: string, from: readonly Tensor[], bytes: number, fill: (into: Uint8Array) => void): Address {
+    if (from.every(this.#isWeight))
+      return this.#buffer({
+        bytes,
+        constant: { base: 'memory', value: this.#pool.place(key, bytes, fill) },
+        first: 0,
+        last: 0,
+      });
+    const known = this.#own.get(key);
+    if (known !== undefined) return known.address;
+    const data = new Uint8Array(bytes);
+    fill(data);
+    const offset = this.#ownBytes;
+    this.#ownBytes = align(offset + bytes + SLACK);
+    const address = this.#buffer({ bytes, constant: { base: 'words', value: offset }, first: 0, last: 0 });
+    this.#own.set(key, { address, data, offset });
+    return address;
+  }
+
+  #ownData(): Uint8Array {
+    const all = new Uint8Array(this.#ownBytes);
+    for (const { data, offset } of this.#own.values()) all.set(data, offset);
+    return all;
+  }
+
+  threadScratch(bytes: number): void {
+    this.#threadScratch = Math.max(this.#threadScratch, align(bytes));
+  }
+
+  step(item: SettledNode, kernel: KernelName, params: Readonly<Record<string, unknown>>, work: Work): void {
+    if (work.units <= 0) return;
+    for (const value of Object.values(params))
+      for (const v of Array.isArray(value) ? value : [value]) if (typeof v === 'object') this.#touch(v as Address);
+    this.#steps.push({ item, call: { kernel, params, work } });
+  }
+
+  #buffer(buffer: Buffer): Address {
+    this.#buffers.push(buffer);
+    return { buffer: this.#buffers.length - 1, offset: 0 };
+  }
+
+  /** The step about to be added uses this. */
+  #touch(address: Address): void {
+    const b = this.#buffers[address.buffer]!;
+    b.last = Math.max(b.last, this.#steps.length);
+  }
+}
+
+/** The context of one `lower`. */
+class Lowering extends Inference implements LowerCall<never> {
+  readonly #builder: PlanBuilder;
+  readonly #item: SettledNode;
+
+  constructor(builder: PlanBuilder, item: SettledNode) {
+    super(item.node, item.attributes, item.inputs);
+    this.#builder = builder;
+    this.#item = item;
+  }
+
+  get build(): 'plain' | 'fma' {
+    return this.#builder.build;
+  }
+
+  output(i: number): OutputInfo {
+    const info = this.#item.outputs[i];
+    if (info === undefined) throw this.error(`output ${i} is not there`, 'INTERNAL');
+    return info;
+  }
+
+  in(i: number): Address {
+    const { value } = this.input(i);
+    if (value === undefined) return this.#builder.address(this.node.inputs[i]!)!;
+    const bytes = bytesOf(value);
+    return this.#builder.constant(this.node.inputs[i]!, [value], bytes.byteLength, (into) => into.set(bytes));
+  }
+
+  out(i: number): Address {
+    // An output nobody named still needs a place when its kernel writes it.
+    const name = this.wants(i) ? this.node.outputs[i]! : `${this.node.outputs.join()}#${i}`;
+    return this.#builder.address(name) ?? this.#builder.define(name, this.output(i));
+  }
+
+  alias(i: number, j: number): void {
+    this.#builder.alias(this.node.outputs[i]!, this.output(i), this.in(j));
+  }
+
+  constant(key: string, bytes: number, fill: (into: Uint8Array) => void): Address {
+    const names = this.node.inputs.filter((_, i) => this.optional(i)?.value !== undefined);
+    const from = this.node.inputs.flatMap((_, i) => this.optional(i)?.value ?? []);
+    return this.#builder.constant(`${this.node.op}(${names.join(',')}) ${key}`, from, bytes, fill);
+  }
+
+  scratch(bytes: number): Address {
+    return this.#builder.scratch(bytes);
+  }
+
+  threadScratch(bytes: number): void {
+    this.#builder.threadScratch(bytes);
+  }
+
+  step<K extends KernelName>(kernel: K, params: ParamsOf<K, Address>, work: Work): void {
+    this.#builder.step(this.#item, kernel, params as Readonly<Record<string, unknown>>, work);
+  }
+}

@@ -1,0 +1,97 @@
+// What the compiler makes: a Plan is a flat list of steps for concrete shapes, with every address settled but for one base.
+//
+//   words   ┌ params of step 0 │ params of step 1 │ … │ lists ┐   32-bit words, copied into the model's memory once an
+//           └──────────────────────────────────────────────────┘   instance, pointers patched by the relocations
+//   arena   ┌ x │ conv1 │ … reused as lifetimes end … │ y ┐         one range of bytes an execution
+//           └─────────────────────────────────────────────┘
+//
+// Constants (weights, packed or as they are) have absolute addresses: they are placed once a model through ConstantPool.
+// A Plan is plain data; executing it is runtime/.
+import type { Node } from '../graph/graph.js';
+import type { KernelName } from '../kernels/abi.js';
+import type { Tensor } from '../tensor/tensor.js';
+import type { DataType } from '../tensor/types.js';
+
+/** A tensor in an arena: bytes `offset` on from its base. */
+export interface Slot {
+  readonly kind: 'slot';
+  readonly type: DataType;
+  readonly dims: readonly number[];
+  readonly offset: number;
+}
+
+/** A tensor known when the plan was made. */
+export interface Constant {
+  readonly kind: 'constant';
+  readonly value: Tensor;
+}
+
+/** What an input of a reference step, or a result of a plan, is. */
+export type Argument = Slot | Constant;
+
+interface StepBase {
+  /** The graph nodes this step computes (several when fused), the last one first. */
+  readonly nodes: readonly Node[];
+  /** Names of the values it is part of computing. */
+  readonly outputs: readonly string[];
+  /** Floating-point operations, 0 when not stated. */
+  readonly flops: number;
+}
+
+/** A kernel call, divisible among threads. */
+export interface KernelStep extends StepBase {
+  readonly kind: 'kernel';
+  readonly kernel: KernelName;
+  /** Index of its parameter block in `words`. */
+  readonly params: number;
+  readonly units: number;
+  readonly grain: number;
+}
+
+/** A node without a kernel: the instance's leader runs its reference semantics on views of the arena. */
+export interface ReferenceStep extends StepBase {
+  readonly kind: 'reference';
+  readonly node: Node;
+  readonly inputs: readonly (Argument | undefined)[];
+  readonly results: readonly (Slot | undefined)[];
+}
+
+export type Step = KernelStep | ReferenceStep;
+
+export interface Plan {
+  readonly steps: readonly Step[];
+  readonly words: Int32Array;
+  /** Indices of words that hold an arena offset: the arena's base is added. */
+  readonly arenaRelocations: Int32Array;
+  /** Indices of words that hold a byte offset into `words`: the base of the words is added. */
+  readonly wordRelocations: Int32Array;
+  readonly arenaBytes: number;
+  readonly threadScratchBytes: number;
+  /** What must be written before the steps run. */
+  readonly inputs: ReadonlyMap<string, Slot>;
+  /** What may be read after them. */
+  readonly results: ReadonlyMap<string, Argument>;
+}
+
+/** Why a plan ends before the graph does. */
+export type Cut =
+  /** The rest can be compiled when the elements of this value are known: a shape, a condition. */
+  | { readonly kind: 'value'; readonly name: string }
+  /** This node must be run by its reference: its outputs' shapes depend on data, or are no tensors. */
+  | { readonly kind: 'host'; readonly node: Node };
+
+/** Places constants in a model's memory, each key once. The compiler writes through it; runtime/ implements it. */
+export interface ConstantPool {
+  /** The address of the constant `key`; `fill` is called with its zeroed bytes when it is not there yet. */
+  place(key: string, bytes: number, fill: (into: Uint8Array) => void): number;
+}
+
+/** How a graph is to be compiled. */
+export interface CompileOptions {
+  /** The kernels' build. */
+  readonly build: 'plain' | 'fma';
+  /** False: every node runs its reference semantics. Default true. */
+  readonly kernels?: boolean;
+  /** False: no fusion. Default true. */
+  readonly fuse?: boolean;
+}

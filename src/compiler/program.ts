@@ -1,0 +1,99 @@
+// A program is a graph compiled step by step as shapes become known: `begin` with the feeds gives the first segment,
+// `resume` after its cut the next. Segments are cached by what they were compiled for, within a bound, so the second
+// request of a shape compiles nothing. Execution (who computes what a cut asks for) is runtime/.
+import type { Graph } from '../graph/graph.js';
+import type { HostValue, TensorInfo } from '../operators/operator.js';
+import { formatShape, SkepError } from '../tensor/errors.js';
+import { bytesOf, Tensor } from '../tensor/tensor.js';
+import type { CompileOptions, ConstantPool } from './plan.js';
+import { compileSegment, type Known, type Rest, type Segment } from './segment.js';
+
+/** What is known of a value handed to a program: shape alone, shape and elements, or a value that is no plain tensor. */
+export type Feed = TensorInfo | 'host';
+
+/** Segments kept per program. */
+const CACHE = 64;
+
+export class Program {
+  readonly graph: Graph;
+  readonly #options: CompileOptions;
+  readonly #pool: ConstantPool;
+  /** Tensors that are the same for every shape: initializers and what was folded from them alone. */
+  readonly #weights: WeakSet<Tensor>;
+  readonly #cache = new Map<string, Segment>();
+  /** A number a segment, part of the keys of the segments that follow it. */
+  readonly #ids = new WeakMap<Segment, number>();
+  #nextId = 1;
+
+  constructor(graph: Graph, options: CompileOptions, pool: ConstantPool, weights: WeakSet<Tensor> = new WeakSet()) {
+    this.graph = graph;
+    this.#options = options;
+    this.#pool = pool;
+    this.#weights = weights;
+    for (const t of graph.initializers.values()) weights.add(t);
+  }
+
+  /** A program of a subgraph of this one, sharing options and constants. */
+  nested(graph: Graph): Program {
+    return new Program(graph, this.#options, this.#pool, this.#weights);
+  }
+
+  /** The first segment. `feeds` holds the inputs and, for a subgraph, the captured names. */
+  begin(feeds: ReadonlyMap<string, Feed>, wanted: readonly string[]): Segment {
+    return this.#cached(`0 ${wanted.join()} ${keyOf(feeds)}`, () => {
+      const known = new Map<string, Known>();
+      for (const [name, t] of this.graph.initializers) known.set(name, { type: t.type, dims: t.dims, value: t });
+      for (const [name, feed] of feeds) known.set(name, feed);
+      return { nodes: this.graph.nodes, known, wanted };
+    });
+  }
+
+  /** The segment after `segment`'s cut: `found` is the cut's value with its elements, or what the host node gave. */
+  resume(segment: Segment, found: ReadonlyMap<string, Feed>): Segment {
+    return this.#cached(`${this.#ids.get(segment)} ${keyOf(found)}`, () => ({
+      ...segment.rest,
+      known: new Map([...segment.rest.known, ...found]),
+    }));
+  }
+
+  #cached(key: string, rest: () => Rest): Segment {
+    let segment = this.#cache.get(key);
+    if (segment === undefined) {
+      segment = compileSegment(rest(), this.#options, this.#pool, this.#weights);
+      this.#ids.set(segment, this.#nextId++);
+    } else this.#cache.delete(key);
+    // Last used is last in order.
+    this.#cache.set(key, segment);
+    if (this.#cache.size > CACHE) this.#cache.delete(this.#cache.keys().next().value!);
+    return segment;
+  }
+}
+
+function keyOf(feeds: ReadonlyMap<string, Feed>): string {
+  return [...feeds]
+    .map(([name, f]) => {
+      if (f === 'host') return `${name}:host`;
+      const elements = f.value === undefined ? '' : Buffer.from(bytesOf(f.value)).toString('base64');
+      return `${name}:${f.type}${formatShape(f.dims)}${elements}`;
+    })
+    .join(';');
+}
+
+/** What a program may know of a host value. */
+export function feedOf(value: HostValue): Feed {
+  if (value instanceof Tensor && value.type !== 'string') return { type: value.type, dims: value.dims };
+  return 'host';
+}
+
+/** The most elements a cut may make part of a plan's key. Shapes, axes and conditions are small. */
+export const VALUE_LIMIT = 1 << 16;
+
+/** A tensor as a feed whose elements become part of the plan. */
+export function constantFeed(name: string, value: Tensor): Feed {
+  if (value.size > VALUE_LIMIT)
+    throw new SkepError(
+      'UNSUPPORTED',
+      `'${name}' decides shapes and has ${value.size} elements; at most ${VALUE_LIMIT} are supported`,
+    );
+  return { type: value.type, dims: value.dims, value };
+}

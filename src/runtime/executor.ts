@@ -1,0 +1,255 @@
+// Executing programs on one thread's memory: binds each segment's plan to an arena, writes its inputs, runs its steps,
+// answers its cut, goes on with the next segment, and reads the results. How to picture a run of a program with cuts:
+//
+//   stack of arenas   ┌ segment 1 ┬ segment 2 ┬ …   values cross segments by copy; the stack unwinds when the run ends
+//
+// Threads, queues and who asks for a run are elsewhere: this is what an instance's leader does between two requests.
+import type { Argument, ConstantPool, Plan, Slot, Step } from '../compiler/plan.js';
+import { constantFeed, type Feed, feedOf, type Program } from '../compiler/program.js';
+import { capturesOf, type Graph, type Node, subgraphsOf } from '../graph/graph.js';
+import type { Kernels } from '../kernels/module.js';
+import { evaluate, type RunSubgraph } from '../operators/evaluate.js';
+import type { HostValue } from '../operators/operator.js';
+import { SkepError } from '../tensor/errors.js';
+import { sizeOf } from '../tensor/shape.js';
+import { bytesOf, Tensor, tensorFromBytes } from '../tensor/tensor.js';
+import { byteLength, type DataType } from '../tensor/types.js';
+import type { Heap, ModelMemory } from './memory.js';
+
+/** A tensor in the model's memory, elsewhere than in the arena of the plan that reads it. */
+export interface Staged {
+  readonly kind: 'staged';
+  readonly type: DataType;
+  readonly dims: readonly number[];
+  readonly address: number;
+}
+
+/** A value as the executor carries it between segments. */
+export type Carried = HostValue | Staged;
+
+/** Called before every step; throws to stop the run. */
+export type BeforeStep = (step: Step) => void;
+
+/** A plan whose words are in memory, relocated for an arena. */
+interface Bound {
+  readonly words: number;
+  arena: number;
+}
+
+/** Places constants of one model: one owner, each key once. */
+export class HeapConstantPool implements ConstantPool {
+  readonly #memory: ModelMemory;
+  readonly #heap: Heap;
+  readonly #placed = new Map<string, number>();
+
+  constructor(memory: ModelMemory, heap: Heap) {
+    this.#memory = memory;
+    this.#heap = heap;
+  }
+
+  place(key: string, bytes: number, fill: (into: Uint8Array) => void): number {
+    const known = this.#placed.get(key);
+    if (known !== undefined) return known;
+    const address = this.#heap.allocate(bytes + 64);
+    const into = this.#memory.bytes(address, bytes);
+    into.fill(0);
+    fill(into);
+    this.#placed.set(key, address);
+    return address;
+  }
+}
+
+export class Executor {
+  readonly #memory: ModelMemory;
+  readonly #kernels: Kernels;
+  readonly #heap: Heap;
+  /** Plans bound so far. The words of a plan nobody holds any more are freed by the registry. */
+  readonly #bound = new WeakMap<Plan, Bound>();
+  readonly #nested = new WeakMap<Graph, Program>();
+  readonly #reclaim: FinalizationRegistry<number>;
+  readonly #pendingFree: number[] = [];
+  #scratch = { address: 0, bytes: 0 };
+
+  constructor(memory: ModelMemory, kernels: Kernels, heap: Heap) {
+    this.#memory = memory;
+    this.#kernels = kernels;
+    this.#heap = heap;
+    this.#reclaim = new FinalizationRegistry((words) => this.#pendingFree.push(words));
+  }
+
+  /**
+   * Runs a program. Results are copied out of the arenas by `take`, called for each wanted name before they are reused.
+   */
+  run(
+    program: Program,
+    feeds: ReadonlyMap<string, Carried>,
+    wanted: readonly string[],
+    take: (name: string, value: Carried) => void,
+    beforeStep?: BeforeStep,
+  ): void {
+    for (const words of this.#pendingFree.splice(0)) this.#heap.free(words);
+    const values = new Map(feeds);
+    const arenas: number[] = [];
+    try {
+      let segment = program.begin(new Map([...feeds].map(([n, v]) => [n, known(v)])), wanted);
+      for (;;) {
+        const arena = this.#heap.allocate(segment.plan.arenaBytes);
+        arenas.push(arena);
+        this.#runPlan(segment.plan, arena, values, beforeStep);
+        for (const [name, r] of segment.plan.results) values.set(name, this.#carry(r, arena));
+        for (const [name, v] of segment.folded) values.set(name, v);
+        if (segment.cut === undefined) break;
+        const found = new Map<string, Feed>();
+        if (segment.cut.kind === 'value') {
+          const { name } = segment.cut;
+          found.set(name, constantFeed(name, this.#tensor(values, name)));
+        } else {
+          for (const [name, v] of this.#runHost(program, segment.cut.node, values, beforeStep)) {
+            values.set(name, v);
+            found.set(name, feedOf(v));
+          }
+        }
+        segment = program.resume(segment, found);
+      }
+      for (const name of wanted) {
+        const v = values.get(name) ?? initializer(program, name);
+        if (v === undefined) throw new SkepError('INTERNAL', `output '${name}' was not computed`);
+        take(name, v);
+      }
+    } finally {
+      for (const a of arenas) this.#heap.free(a);
+    }
+  }
+
+  /** Any carried value outside the model's memory. */
+  toHost(value: Carried): HostValue {
+    return isStaged(value) ? this.#read(value.type, value.dims, value.address) : value;
+  }
+
+  #runPlan(plan: Plan, arena: number, values: ReadonlyMap<string, Carried>, beforeStep?: BeforeStep): void {
+    const bound = this.#bind(plan, arena);
+    for (const [name, slot] of plan.inputs) this.#write(slot, arena, values.get(name), name);
+    const scratch = this.#scratchOf(plan.threadScratchBytes);
+    for (const step of plan.steps) {
+      beforeStep?.(step);
+      if (step.kind === 'kernel') this.#kernels[step.kernel](bound.words + step.params * 4, 0, step.units, scratch);
+      else this.#runReference(step.node, step.inputs, step.results, arena);
+    }
+  }
+
+  #bind(plan: Plan, arena: number): Bound {
+    let bound = this.#bound.get(plan);
+    if (bound === undefined) {
+      bound = { words: this.#heap.allocate(plan.words.length * 4), arena };
+      this.#bound.set(plan, bound);
+      this.#reclaim.register(plan, bound.words);
+    } else if (bound.arena === arena) return bound;
+    const words = this.#memory.i32.subarray(bound.words >> 2, (bound.words >> 2) + plan.words.length);
+    words.set(plan.words);
+    for (const i of plan.arenaRelocations) words[i]! += arena;
+    for (const i of plan.wordRelocations) words[i]! += bound.words;
+    bound.arena = arena;
+    return bound;
+  }
+
+  #scratchOf(bytes: number): number {
+    if (bytes > this.#scratch.bytes) {
+      if (this.#scratch.address !== 0) this.#heap.free(this.#scratch.address);
+      this.#scratch = { address: this.#heap.allocate(bytes), bytes };
+    }
+    return this.#scratch.address;
+  }
+
+  #write(slot: Slot, arena: number, value: Carried | undefined, name: string): void {
+    if (value === undefined) throw new SkepError('INTERNAL', `'${name}' is not there`);
+    const address = arena + slot.offset;
+    if (isStaged(value))
+      this.#memory.u8.copyWithin(address, value.address, value.address + byteLength(value.type, sizeOf(value.dims)));
+    else if (value instanceof Tensor) this.#memory.u8.set(bytesOf(value), address);
+    else throw new SkepError('INTERNAL', `'${name}' is no tensor`);
+  }
+
+  #runReference(
+    node: Node,
+    inputs: readonly (Argument | undefined)[],
+    results: readonly (Slot | undefined)[],
+    arena: number,
+  ): void {
+    const tensors = inputs.map((x) =>
+      x === undefined ? undefined : x.kind === 'constant' ? x.value : this.#read(x.type, x.dims, arena + x.offset),
+    );
+    const outputs = evaluate(node, tensors, noSubgraph);
+    results.forEach((slot, i) => {
+      if (slot !== undefined) this.#write(slot, arena, outputs[i], node.outputs[i]!);
+    });
+  }
+
+  /** Runs a node whose outputs are known only by running it. */
+  #runHost(
+    program: Program,
+    node: Node,
+    values: ReadonlyMap<string, Carried>,
+    beforeStep?: BeforeStep,
+  ): Map<string, HostValue> {
+    const get = (name: string): HostValue => {
+      const v = values.get(name) ?? initializer(program, name);
+      if (v === undefined) throw new SkepError('INTERNAL', `'${name}' is not there`);
+      return this.toHost(v);
+    };
+    const captured = new Map<Graph, Map<string, HostValue>>();
+    for (const [, g] of subgraphsOf(node))
+      captured.set(g, new Map([...capturesOf(g)].map((n) => [n, get(n)] as const)));
+    const run: RunSubgraph = (graph, args) => {
+      let nested = this.#nested.get(graph);
+      if (nested === undefined) {
+        nested = program.nested(graph);
+        this.#nested.set(graph, nested);
+      }
+      const feeds = new Map<string, Carried>([
+        ...captured.get(graph)!,
+        ...graph.inputs.map((v, i) => [v.name, args[i]!] as const),
+      ]);
+      const wanted = graph.outputs.map((o) => o.name);
+      const out = new Map<string, HostValue>();
+      this.run(nested, feeds, wanted, (name, v) => out.set(name, this.toHost(v)), beforeStep);
+      return wanted.map((n) => out.get(n)!);
+    };
+    const inputs = node.inputs.map((n) => (n === '' ? undefined : get(n)));
+    const outputs = evaluate(node, inputs, run);
+    return new Map(node.outputs.flatMap((n, i) => (n === '' ? [] : [[n, outputs[i]!] as const])));
+  }
+
+  #carry(result: Argument, arena: number): Carried {
+    return result.kind === 'constant'
+      ? result.value
+      : { kind: 'staged', type: result.type, dims: result.dims, address: arena + result.offset };
+  }
+
+  #tensor(values: ReadonlyMap<string, Carried>, name: string): Tensor {
+    const v = values.get(name);
+    const host = v === undefined ? undefined : this.toHost(v);
+    if (!(host instanceof Tensor)) throw new SkepError('INVALID_MODEL', `'${name}' must be a tensor`);
+    return host;
+  }
+
+  #read(type: DataType, dims: readonly number[], address: number): Tensor {
+    // A copy: the memory is shared and its bytes will be reused.
+    return tensorFromBytes(type, dims, this.#memory.bytes(address, byteLength(type, sizeOf(dims))).slice());
+  }
+}
+
+const noSubgraph: RunSubgraph = () => {
+  throw new SkepError('INTERNAL', 'a node with subgraphs cannot be a step');
+};
+
+function isStaged(value: Carried): value is Staged {
+  return value !== null && !Array.isArray(value) && (value as Staged).kind === 'staged';
+}
+
+function known(value: Carried): Feed {
+  return isStaged(value) ? { type: value.type, dims: value.dims } : feedOf(value);
+}
+
+function initializer(program: Program, name: string): HostValue | undefined {
+  return program.graph.initializers.get(name);
+}

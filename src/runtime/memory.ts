@@ -1,0 +1,128 @@
+// One model's memory: a shared WebAssembly memory, typed views that follow its growth, and a heap over it for one owner.
+// Addresses are byte offsets. The first page is left unused so that 0 means "absent".
+import { SkepError } from '../tensor/errors.js';
+
+const PAGE = 65536;
+/** What a 32-bit WebAssembly memory can be at most: 4 GiB. */
+export const MAX_PAGES = 65536;
+
+/** Views over a shared memory that any thread may grow. */
+export class ModelMemory {
+  readonly memory: WebAssembly.Memory;
+  #u8: Uint8Array;
+  #i32: Int32Array;
+
+  constructor(memory = new WebAssembly.Memory({ initial: 1, maximum: MAX_PAGES, shared: true })) {
+    this.memory = memory;
+    this.#u8 = new Uint8Array(memory.buffer);
+    this.#i32 = new Int32Array(memory.buffer);
+  }
+
+  /** All of it as bytes. Take it anew after anything that may have grown the memory. */
+  get u8(): Uint8Array {
+    this.#refresh();
+    return this.#u8;
+  }
+
+  /** All of it as words. */
+  get i32(): Int32Array {
+    this.#refresh();
+    return this.#i32;
+  }
+
+  /** A view of `length` bytes at `address`. */
+  bytes(address: number, length: number): Uint8Array {
+    return this.u8.subarray(address, address + length);
+  }
+
+  #refresh(): void {
+    if (this.#u8.buffer !== this.memory.buffer) {
+      this.#u8 = new Uint8Array(this.memory.buffer);
+      this.#i32 = new Int32Array(this.memory.buffer);
+    }
+  }
+}
+
+/** A range that is in use or free. */
+interface Range {
+  address: number;
+  bytes: number;
+}
+
+/**
+ * First-fit allocation by one owner from segments it grows the memory by. Other owners' segments may lie between its own:
+ * growth is atomic, so several heaps share a memory without a lock.
+ */
+export class Heap {
+  readonly #memory: ModelMemory;
+  /** Sorted by address, never adjacent. */
+  readonly #free: Range[] = [];
+  readonly #used = new Map<number, number>();
+
+  constructor(memory: ModelMemory) {
+    this.#memory = memory;
+  }
+
+  /** Bytes allocated now. */
+  get usedBytes(): number {
+    let n = 0;
+    for (const bytes of this.#used.values()) n += bytes;
+    return n;
+  }
+
+  /** A range of at least `bytes`, 64-byte aligned, contents undefined. Throws OUT_OF_MEMORY past 4 GiB. */
+  allocate(bytes: number): number {
+    const need = Math.max(64, Math.ceil(bytes / 64) * 64);
+    let index = this.#free.findIndex((r) => r.bytes >= need);
+    if (index < 0) {
+      this.#grow(need);
+      index = this.#free.findIndex((r) => r.bytes >= need);
+    }
+    const range = this.#free[index]!;
+    const { address } = range;
+    range.address += need;
+    range.bytes -= need;
+    if (range.bytes === 0) this.#free.splice(index, 1);
+    this.#used.set(address, need);
+    return address;
+  }
+
+  /** Gives a range back. */
+  free(address: number): void {
+    const bytes = this.#used.get(address);
+    if (bytes === undefined) throw new SkepError('INTERNAL', `address ${address} is not allocated`);
+    this.#used.delete(address);
+    this.#release({ address, bytes });
+  }
+
+  #grow(bytes: number): void {
+    const pages = Math.max(16, Math.ceil(bytes / PAGE));
+    let first: number;
+    try {
+      first = this.#memory.memory.grow(pages);
+    } catch (cause) {
+      throw new SkepError(
+        'OUT_OF_MEMORY',
+        `the model needs ${bytes} bytes more, but its memory has ${this.#memory.memory.buffer.byteLength} of at most 4 GiB`,
+        { cause },
+      );
+    }
+    this.#release({ address: first * PAGE, bytes: pages * PAGE });
+  }
+
+  #release(range: Range): void {
+    let i = this.#free.findIndex((r) => r.address > range.address);
+    if (i < 0) i = this.#free.length;
+    this.#free.splice(i, 0, range);
+    const next = this.#free[i + 1];
+    if (next !== undefined && range.address + range.bytes === next.address) {
+      range.bytes += next.bytes;
+      this.#free.splice(i + 1, 1);
+    }
+    const before = this.#free[i - 1];
+    if (before !== undefined && before.address + before.bytes === range.address) {
+      before.bytes += range.bytes;
+      this.#free.splice(i, 1);
+    }
+  }
+}

@@ -1,0 +1,162 @@
+// Runs one node both ways, by its reference semantics and by the kernels of a build, and compares. The oracle of every
+// operator test: `check(node)` asserts that the results agree and that a kernel (not the fallback) was used.
+import * as assert from 'uvu/assert';
+import { Program } from '../../src/compiler/program.js';
+import type { Attribute, Graph, Node } from '../../src/graph/graph.js';
+import { type Build, bestBuild, bindKernels, compileKernels } from '../../src/kernels/module.js';
+import { interpret } from '../../src/operators/evaluate.js';
+import type { HostValue } from '../../src/operators/operator.js';
+import { Executor, HeapConstantPool } from '../../src/runtime/executor.js';
+import { Heap, ModelMemory } from '../../src/runtime/memory.js';
+import { decode } from '../../src/tensor/convert.js';
+import { bytesOf, Tensor } from '../../src/tensor/tensor.js';
+
+/** The builds this runtime can run; tests go over all of them. */
+export const builds: readonly Build[] = bestBuild() === 'fma' ? ['plain', 'fma'] : ['plain'];
+
+const modules = new Map<Build, WebAssembly.Module>();
+
+export interface NodeTest {
+  readonly op: string;
+  readonly domain?: string;
+  readonly opset?: number;
+  /** null: an omitted optional input. */
+  readonly inputs: readonly (HostValue | undefined)[];
+  /** Inputs that are constants of the model (weights) rather than fed, by index. */
+  readonly constants?: readonly number[];
+  readonly attributes?: Readonly<Record<string, Attribute>>;
+  /** Number of outputs; default 1. */
+  readonly outputs?: number;
+}
+
+/** A graph of one node. */
+export function graphOf(t: NodeTest): { graph: Graph; feeds: Map<string, HostValue> } {
+  const names = t.inputs.map((x, i) => (x === undefined ? '' : `x${i}`));
+  const outputs = Array.from({ length: t.outputs ?? 1 }, (_, i) => `y${i}`);
+  const node: Node = {
+    op: t.op,
+    domain: t.domain ?? '',
+    opset: t.opset ?? 24,
+    name: 'test',
+    inputs: names,
+    outputs,
+    attributes: t.attributes ?? {},
+  };
+  const initializers = new Map<string, Tensor>();
+  const feeds = new Map<string, HostValue>();
+  t.inputs.forEach((x, i) => {
+    if (x === undefined) return;
+    if (t.constants?.includes(i)) initializers.set(names[i]!, x as Tensor);
+    else feeds.set(names[i]!, x);
+  });
+  const graph: Graph = {
+    name: 'test',
+    inputs: [...feeds.keys()].map((name) => ({ name })),
+    outputs: outputs.map((name) => ({ name })),
+    initializers,
+    nodes: [node],
+  };
+  return { graph, feeds };
+}
+
+/** Interprets with reference semantics. */
+export function runReference(t: NodeTest): HostValue[] {
+  const { graph, feeds } = graphOf(t);
+  const out = interpret(graph, feeds);
+  return graph.outputs.map((o) => out.get(o.name)!);
+}
+
+/** Compiles and executes a graph on this thread. */
+export function runGraph(
+  graph: Graph,
+  feeds: ReadonlyMap<string, HostValue>,
+  build: Build = 'plain',
+  options: { readonly kernels?: boolean; readonly fuse?: boolean } = {},
+): { outputs: Map<string, HostValue>; kernels: string[]; references: string[] } {
+  const memory = new ModelMemory();
+  const heap = new Heap(memory);
+  let module = modules.get(build);
+  if (module === undefined) {
+    module = compileKernels(build);
+    modules.set(build, module);
+  }
+  const executor = new Executor(memory, bindKernels(module, memory.memory), heap);
+  const program = new Program(graph, { build, ...options }, new HeapConstantPool(memory, heap));
+  const outputs = new Map<string, HostValue>();
+  const kernels: string[] = [];
+  const references: string[] = [];
+  executor.run(
+    program,
+    feeds,
+    graph.outputs.map((o) => o.name),
+    (name, v) => outputs.set(name, executor.toHost(v)),
+    (step) => (step.kind === 'kernel' ? kernels.push(step.kernel) : references.push(step.node.op)),
+  );
+  return { outputs, kernels, references };
+}
+
+/** Runs a node with the kernels of a build. */
+export function runKernels(
+  t: NodeTest,
+  build: Build = 'plain',
+): { outputs: HostValue[]; kernels: string[]; references: string[] } {
+  const { graph, feeds } = graphOf(t);
+  const r = runGraph(graph, feeds, build);
+  return { ...r, outputs: graph.outputs.map((o) => r.outputs.get(o.name)!) };
+}
+
+export interface Tolerance {
+  readonly rtol?: number;
+  readonly atol?: number;
+}
+
+/** Asserts equal types and shapes and |got − want| ≤ atol + rtol·|want| (NaN equals NaN); exact for strings. */
+export function assertClose(
+  got: HostValue,
+  want: HostValue,
+  { rtol = 1e-5, atol = 1e-6 }: Tolerance = {},
+  what = 'output',
+): void {
+  if (want === null || got === null) {
+    assert.is(got, want, what);
+    return;
+  }
+  if (!(want instanceof Tensor) || !(got instanceof Tensor)) {
+    const w = want as readonly HostValue[];
+    const g = got as readonly HostValue[];
+    assert.is(g.length, w.length, `${what}: sequence length`);
+    w.forEach((x, i) => assertClose(g[i]!, x, { rtol, atol }, `${what}[${i}]`));
+    return;
+  }
+  assert.is(got.type, want.type, `${what}: type`);
+  assert.equal(got.dims, want.dims, `${what}: shape`);
+  if (want.type === 'string') {
+    assert.equal(got.data, want.data, what);
+    return;
+  }
+  const g = decode(got);
+  const w = decode(want);
+  for (let i = 0; i < w.length; i++) {
+    const a = g[i]!;
+    const b = w[i]!;
+    if (Object.is(a, b) || (Number.isNaN(a) && Number.isNaN(b)) || a === b) continue;
+    if (!(Math.abs(a - b) <= atol + rtol * Math.abs(b))) assert.unreachable(`${what}[${i}]: got ${a}, want ${b}`);
+  }
+}
+
+/** Asserts the same bits. */
+export function assertSameBits(got: HostValue, want: HostValue, what = 'output'): void {
+  assert.ok(got instanceof Tensor && want instanceof Tensor);
+  assert.equal(got.dims, want.dims, `${what}: shape`);
+  assert.ok(Buffer.from(bytesOf(got)).equals(Buffer.from(bytesOf(want))), `${what}: bits differ`);
+}
+
+/** Reference against kernels, every build; a kernel must have been used unless `fallback`. */
+export function check(t: NodeTest, tolerance?: Tolerance & { readonly fallback?: boolean }): void {
+  const want = runReference(t);
+  for (const build of builds) {
+    const { outputs, references } = runKernels(t, build);
+    if (tolerance?.fallback !== true) assert.equal(references, [], `${t.op}: fell back to the reference`);
+    for (const [i, w] of want.entries()) assertClose(outputs[i]!, w, tolerance, `${t.op} (${build}) output ${i}`);
+  }
+}
