@@ -2,6 +2,7 @@
 // beside this file under stable names, found by literal URLs so that bundlers see them.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { setFlagsFromString } from 'node:v8';
 import type { Kernel, KernelName } from './abi.js';
 
 /** `plain` is 128-bit SIMD and runs everywhere; `fma` uses relaxed SIMD's fused multiply-add, faster, other last bits. */
@@ -16,9 +17,19 @@ const RELAXED_PROBE = new Uint8Array([
   253, 133, 2, 11,
 ]);
 
-/** The fastest build this runtime validates. */
-export function bestBuild(): Build {
+/** The build used unless one is asked for: `fma` where relaxed SIMD is standard (Node 22 and later). */
+export function defaultBuild(): Build {
   return WebAssembly.validate(RELAXED_PROBE) ? 'fma' : 'plain';
+}
+
+/**
+ * True when this runtime can run a build. Node 20 has relaxed SIMD behind a flag that can be set at run time, before the
+ * first compile; it is set here only where it is known to exist, because V8 prints to stderr about flags it does not know.
+ */
+export function canRun(build: Build): boolean {
+  if (build === 'plain' || WebAssembly.validate(RELAXED_PROBE)) return true;
+  if (process.versions.v8.startsWith('11.')) setFlagsFromString('--experimental-wasm-relaxed-simd');
+  return WebAssembly.validate(RELAXED_PROBE);
 }
 
 /** Reads and compiles a build (about 2 ms). */
