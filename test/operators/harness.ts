@@ -3,7 +3,8 @@
 import * as assert from 'uvu/assert';
 import { Program } from '../../src/compiler/program.js';
 import type { Attribute, Graph, Node } from '../../src/graph/graph.js';
-import { type Build, bindKernels, canRun, compileKernels } from '../../src/kernels/module.js';
+import type { Kernel } from '../../src/kernels/abi.js';
+import { type Build, bindKernels, canRun, compileKernels, type Kernels } from '../../src/kernels/module.js';
 import { interpret } from '../../src/operators/evaluate.js';
 import type { HostValue } from '../../src/operators/operator.js';
 import { Executor, HeapConstantPool } from '../../src/runtime/executor.js';
@@ -66,12 +67,30 @@ export function runReference(t: NodeTest): HostValue[] {
   return graph.outputs.map((o) => out.get(o.name)!);
 }
 
-/** Compiles and executes a graph on this thread. */
+/** Kernels that compute every step in pieces of 1, 2, 3, 1, … units, the last first: results must not depend on that. */
+function divided(kernels: Kernels): Kernels {
+  const inPieces =
+    (kernel: Kernel): Kernel =>
+    (params, begin, end, scratch) => {
+      let size = 1;
+      for (let to = end; to > begin; size = (size % 3) + 1) {
+        const from = Math.max(begin, to - size);
+        kernel(params, from, to, scratch);
+        to = from;
+      }
+    };
+  return Object.fromEntries(Object.entries(kernels).map(([name, k]) => [name, inPieces(k)])) as unknown as Kernels;
+}
+
+/** Compiles and executes a graph on this thread; `divide`: every step in small pieces, in another order. */
 export function runGraph(
   graph: Graph,
   feeds: ReadonlyMap<string, HostValue>,
   build: Build = 'plain',
-  options: { readonly kernels?: boolean; readonly fuse?: boolean } = {},
+  {
+    divide = false,
+    ...options
+  }: { readonly kernels?: boolean; readonly fuse?: boolean; readonly divide?: boolean } = {},
 ): { outputs: Map<string, HostValue>; kernels: string[]; references: string[] } {
   const memory = new ModelMemory();
   const heap = new Heap(memory);
@@ -80,7 +99,8 @@ export function runGraph(
     module = compileKernels(build);
     modules.set(build, module);
   }
-  const executor = new Executor(memory, bindKernels(module, memory.memory), heap);
+  const bound = bindKernels(module, memory.memory);
+  const executor = new Executor(memory, divide ? divided(bound) : bound, heap);
   const program = new Program(graph, { build, ...options }, new HeapConstantPool(memory, heap));
   const outputs = new Map<string, HostValue>();
   const kernels: string[] = [];
@@ -99,9 +119,10 @@ export function runGraph(
 export function runKernels(
   t: NodeTest,
   build: Build = 'plain',
+  options: { readonly divide?: boolean } = {},
 ): { outputs: HostValue[]; kernels: string[]; references: string[] } {
   const { graph, feeds } = graphOf(t);
-  const r = runGraph(graph, feeds, build);
+  const r = runGraph(graph, feeds, build, options);
   return { ...r, outputs: graph.outputs.map((o) => r.outputs.get(o.name)!) };
 }
 
@@ -151,12 +172,18 @@ export function assertSameBits(got: HostValue, want: HostValue, what = 'output')
   assert.ok(Buffer.from(bytesOf(got)).equals(Buffer.from(bytesOf(want))), `${what}: bits differ`);
 }
 
-/** Reference against kernels, every build; a kernel must have been used unless `fallback`. */
+/**
+ * Reference against kernels, every build, and the same bits however steps are divided; a kernel must have been used
+ * unless `fallback`.
+ */
 export function check(t: NodeTest, tolerance?: Tolerance & { readonly fallback?: boolean }): void {
   const want = runReference(t);
   for (const build of builds) {
     const { outputs, references } = runKernels(t, build);
     if (tolerance?.fallback !== true) assert.equal(references, [], `${t.op}: fell back to the reference`);
     for (const [i, w] of want.entries()) assertClose(outputs[i]!, w, tolerance, `${t.op} (${build}) output ${i}`);
+    if (references.length > 0) continue;
+    const pieces = runKernels(t, build, { divide: true }).outputs;
+    for (const [i, y] of outputs.entries()) assertSameBits(pieces[i]!, y, `${t.op} (${build}) output ${i} in pieces`);
   }
 }
