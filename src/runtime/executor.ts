@@ -4,10 +4,9 @@
 //   stack of arenas   ┌ segment 1 ┬ segment 2 ┬ …   values cross segments by copy; the stack unwinds when the run ends
 //
 // Threads, queues and who asks for a run are elsewhere: this is what an instance's leader does between two requests.
-import type { Argument, ConstantPool, Plan, Slot, Step } from '../compiler/plan.js';
+import type { Argument, Plan, Slot, Step } from '../compiler/plan.js';
 import { constantFeed, type Feed, feedOf, type Program } from '../compiler/program.js';
 import { capturesOf, type Graph, type Node, subgraphsOf } from '../graph/graph.js';
-import type { Kernels } from '../kernels/module.js';
 import { evaluate, type RunSubgraph } from '../operators/evaluate.js';
 import type { HostValue } from '../operators/operator.js';
 import { SkepError } from '../tensor/errors.js';
@@ -15,6 +14,7 @@ import { sizeOf } from '../tensor/shape.js';
 import { bytesOf, Tensor, tensorFromBytes } from '../tensor/tensor.js';
 import { byteLength, type DataType } from '../tensor/types.js';
 import type { Heap, ModelMemory } from './memory.js';
+import type { TeamLeader } from './team.js';
 
 /** A tensor in the model's memory, elsewhere than in the arena of the plan that reads it. */
 export interface Staged {
@@ -36,32 +36,9 @@ interface Bound {
   arena: number;
 }
 
-/** Places constants of one model: one owner, each key once. */
-export class HeapConstantPool implements ConstantPool {
-  readonly #memory: ModelMemory;
-  readonly #heap: Heap;
-  readonly #placed = new Map<string, number>();
-
-  constructor(memory: ModelMemory, heap: Heap) {
-    this.#memory = memory;
-    this.#heap = heap;
-  }
-
-  place(key: string, bytes: number, fill: (into: Uint8Array) => void): number {
-    const known = this.#placed.get(key);
-    if (known !== undefined) return known;
-    const address = this.#heap.allocate(bytes + 64);
-    const into = this.#memory.bytes(address, bytes);
-    into.fill(0);
-    fill(into);
-    this.#placed.set(key, address);
-    return address;
-  }
-}
-
 export class Executor {
   readonly #memory: ModelMemory;
-  readonly #kernels: Kernels;
+  readonly #team: TeamLeader;
   readonly #heap: Heap;
   /** Plans bound so far. The words of a plan nobody holds any more are freed by the registry. */
   readonly #bound = new WeakMap<Plan, Bound>();
@@ -70,9 +47,9 @@ export class Executor {
   readonly #pendingFree: number[] = [];
   #scratch = { address: 0, bytes: 0 };
 
-  constructor(memory: ModelMemory, kernels: Kernels, heap: Heap) {
+  constructor(memory: ModelMemory, team: TeamLeader, heap: Heap) {
     this.#memory = memory;
-    this.#kernels = kernels;
+    this.#team = team;
     this.#heap = heap;
     this.#reclaim = new FinalizationRegistry((words) => this.#pendingFree.push(words));
   }
@@ -123,16 +100,16 @@ export class Executor {
 
   /** Any carried value outside the model's memory. */
   toHost(value: Carried): HostValue {
-    return isStaged(value) ? this.#read(value.type, value.dims, value.address) : value;
+    return copyOut(this.#memory, value);
   }
 
   #runPlan(plan: Plan, arena: number, values: ReadonlyMap<string, Carried>, beforeStep?: BeforeStep): void {
     const bound = this.#bind(plan, arena);
     for (const [name, slot] of plan.inputs) this.#write(slot, arena, values.get(name), name);
-    const scratch = this.#scratchOf(plan.threadScratchBytes);
+    this.#reserveScratch(plan.threadScratchBytes);
     for (const step of plan.steps) {
       beforeStep?.(step);
-      if (step.kind === 'kernel') this.#kernels[step.kernel](bound.words + step.params * 4, 0, step.units, scratch);
+      if (step.kind === 'kernel') this.#team.run(step.kernel, bound.words + step.params * 4, step.units, step.grain);
       else this.#runReference(step.node, step.inputs, step.results, arena);
     }
   }
@@ -152,12 +129,11 @@ export class Executor {
     return bound;
   }
 
-  #scratchOf(bytes: number): number {
-    if (bytes > this.#scratch.bytes) {
-      if (this.#scratch.address !== 0) this.#heap.free(this.#scratch.address);
-      this.#scratch = { address: this.#heap.allocate(bytes), bytes };
-    }
-    return this.#scratch.address;
+  #reserveScratch(bytes: number): void {
+    if (bytes <= this.#scratch.bytes) return;
+    if (this.#scratch.address !== 0) this.#heap.free(this.#scratch.address);
+    this.#scratch = { address: this.#heap.allocate(bytes * this.#team.threads), bytes };
+    this.#team.setScratch(this.#scratch.address, bytes);
   }
 
   #write(slot: Slot, arena: number, value: Carried | undefined, name: string): void {
@@ -175,9 +151,7 @@ export class Executor {
     results: readonly (Slot | undefined)[],
     arena: number,
   ): void {
-    const tensors = inputs.map((x) =>
-      x === undefined ? undefined : x.kind === 'constant' ? x.value : this.#read(x.type, x.dims, arena + x.offset),
-    );
+    const tensors = inputs.map((x) => (x === undefined ? undefined : copyOut(this.#memory, this.#carry(x, arena))));
     const outputs = evaluate(node, tensors, noSubgraph);
     results.forEach((slot, i) => {
       if (slot !== undefined) this.#write(slot, arena, outputs[i], node.outputs[i]!);
@@ -231,11 +205,15 @@ export class Executor {
     if (!(host instanceof Tensor)) throw new SkepError('INVALID_MODEL', `'${name}' must be a tensor`);
     return host;
   }
+}
 
-  #read(type: DataType, dims: readonly number[], address: number): Tensor {
-    // A copy: the memory is shared and its bytes will be reused.
-    return tensorFromBytes(type, dims, this.#memory.bytes(address, byteLength(type, sizeOf(dims))).slice());
-  }
+/** A value outside the model's memory: a copy, for the memory is shared and its bytes will be reused. */
+export function copyOut(memory: ModelMemory, value: Carried): HostValue {
+  if (!isStaged(value)) return value;
+  const { type, dims, address } = value;
+  const bytes = new Uint8Array(byteLength(type, sizeOf(dims)));
+  bytes.set(memory.bytes(address, bytes.length));
+  return tensorFromBytes(type, dims, bytes);
 }
 
 const noSubgraph: RunSubgraph = () => {

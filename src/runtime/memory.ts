@@ -2,7 +2,8 @@
 // Addresses are byte offsets. The first page is left unused so that 0 means "absent".
 import { SkepError } from '../tensor/errors.js';
 
-const PAGE = 65536;
+/** Bytes of a WebAssembly page. */
+export const PAGE = 65536;
 /** What a 32-bit WebAssembly memory can be at most: 4 GiB. */
 export const MAX_PAGES = 65536;
 
@@ -58,9 +59,20 @@ export class Heap {
   /** Sorted by address, never adjacent. */
   readonly #free: Range[] = [];
   readonly #used = new Map<number, number>();
+  #ownedBytes = 0;
 
-  constructor(memory: ModelMemory) {
+  /** `range`: pages the memory has already and nobody else owns. */
+  constructor(memory: ModelMemory, range?: { readonly address: number; readonly bytes: number }) {
     this.#memory = memory;
+    if (range !== undefined && range.bytes > 0) {
+      this.#ownedBytes = range.bytes;
+      this.#release({ ...range });
+    }
+  }
+
+  /** Bytes of the memory this heap owns, used or free. */
+  get ownedBytes(): number {
+    return this.#ownedBytes;
   }
 
   /** Bytes allocated now. */
@@ -107,6 +119,7 @@ export class Heap {
         { cause },
       );
     }
+    this.#ownedBytes += pages * PAGE;
     this.#release({ address: first * PAGE, bytes: pages * PAGE });
   }
 

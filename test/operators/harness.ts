@@ -7,8 +7,10 @@ import type { Kernel } from '../../src/kernels/abi.js';
 import { type Build, bindKernels, canRun, compileKernels, type Kernels } from '../../src/kernels/module.js';
 import { interpret } from '../../src/operators/evaluate.js';
 import type { HostValue } from '../../src/operators/operator.js';
-import { Executor, HeapConstantPool } from '../../src/runtime/executor.js';
+import { SharedConstants } from '../../src/runtime/constants.js';
+import { Executor } from '../../src/runtime/executor.js';
 import { Heap, ModelMemory } from '../../src/runtime/memory.js';
+import { createTeamBuffer, TeamLeader } from '../../src/runtime/team.js';
 import { decode } from '../../src/tensor/convert.js';
 import { bytesOf, Tensor } from '../../src/tensor/tensor.js';
 
@@ -100,8 +102,10 @@ export function runGraph(
     modules.set(build, module);
   }
   const bound = bindKernels(module, memory.memory);
-  const executor = new Executor(memory, divide ? divided(bound) : bound, heap);
-  const program = new Program(graph, { build, ...options }, new HeapConstantPool(memory, heap));
+  const team = new TeamLeader(createTeamBuffer(), divide ? divided(bound) : bound, 1, false);
+  const executor = new Executor(memory, team, heap);
+  const constants = new SharedConstants(SharedConstants.createBuffer(), memory, heap);
+  const program = new Program(graph, { build, ...options }, constants);
   const outputs = new Map<string, HostValue>();
   const kernels: string[] = [];
   const references: string[] = [];
