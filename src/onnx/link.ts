@@ -172,7 +172,10 @@ class Linker {
     }
     const { op, domain, name } = raw;
     const fn = this.#functions.get(functionKey(domain, op, raw.overload));
-    if (fn !== undefined) return this.#call(fn, raw, inputs, outputs, attributes, scope, into);
+    if (fn !== undefined) {
+      this.#call(fn, raw, inputs, outputs, attributes, scope, into);
+      return;
+    }
     if (frame.fn !== undefined) this.#spend(1 + inputs.length + outputs.length, raw, frame);
     const full = frame.fn === undefined ? name : `${frame.prefix}/${name === '' ? op : name}`.slice(-MAX_NAME);
     const opset = this.#opset(domain, raw, frame);

@@ -119,7 +119,10 @@ export class WireReader {
 
   /** Appends the value(s) of a repeated int64 (or int32, enum) field as numbers. */
   ints(into: Parts<number>): void {
-    if (this.#wire === VARINT) return single(into, this.int());
+    if (this.#wire === VARINT) {
+      single(into, this.int());
+      return;
+    }
     const packed = this.#packed();
     const out = new Float64Array(packed.#countVarints());
     for (let i = 0; i < out.length; i++) {
@@ -131,7 +134,10 @@ export class WireReader {
 
   /** The same for int32_data: low 32 bits only, in a smaller array. */
   int32s(into: Parts<number>): void {
-    if (this.#wire === VARINT) return single(into, this.int() | 0);
+    if (this.#wire === VARINT) {
+      single(into, this.int() | 0);
+      return;
+    }
     const packed = this.#packed();
     const out = new Int32Array(packed.#countVarints());
     for (let i = 0; i < out.length; i++) {
@@ -159,14 +165,20 @@ export class WireReader {
 
   /** Appends the value(s) of a repeated float field: a view of the file where alignment allows. */
   floats(into: Parts<number>): void {
-    if (this.#wire === FIXED32) return single(into, this.float());
+    if (this.#wire === FIXED32) {
+      single(into, this.float());
+      return;
+    }
     const bytes = this.#chunk(4);
     into.push(new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4));
   }
 
   /** The same for double. */
   doubles(into: Parts<number>): void {
-    if (this.#wire === FIXED64) return single(into, this.#view.getFloat64(this.#take(8), true));
+    if (this.#wire === FIXED64) {
+      single(into, this.#view.getFloat64(this.#take(8), true));
+      return;
+    }
     const bytes = this.#chunk(8);
     into.push(new Float64Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 8));
   }
