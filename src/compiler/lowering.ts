@@ -84,7 +84,13 @@ export class PlanBuilder {
   add(item: SettledNode): void {
     const before = this.#steps.length;
     const call = new Lowering(this, item);
-    if (this.#options.kernels !== false && item.operator.lower?.(call as never) === true) return;
+    if (this.#options.kernels !== false && item.operator.lower?.(call as never) === true) {
+      // An output of no elements may have had no step to write it.
+      item.outputs.forEach((info, i) => {
+        if (info !== undefined && call.wants(i)) call.out(i);
+      });
+      return;
+    }
     if (this.#steps.length !== before) throw call.error('lower added steps and then gave up', 'INTERNAL');
     const { node } = item;
     item.inputs.forEach((info, i) => {

@@ -13,6 +13,7 @@
 // One file a kernel family adds its tables; this one merges them and encodes blocks.
 import { builtin } from './builtin.js';
 import { gemm } from './gemm.js';
+import { movement } from './movement.js';
 import { unary } from './unary.js';
 
 export type FieldType = 'ptr' | 'i32' | 'f32' | 'i32s' | 'ptrs';
@@ -21,7 +22,7 @@ export type FieldType = 'ptr' | 'i32' | 'f32' | 'i32s' | 'ptrs';
 export type Fields = Readonly<Record<string, FieldType>>;
 
 /** Every kernel by export name. */
-export const abi = { ...builtin, ...gemm, ...unary } as const satisfies Record<string, Fields>;
+export const abi = { ...builtin, ...gemm, ...movement, ...unary } as const satisfies Record<string, Fields>;
 
 export type KernelName = keyof typeof abi;
 

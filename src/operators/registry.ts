@@ -1,11 +1,12 @@
 // Every operator by domain and name. A family file exports its operators as a list; adding a family is adding it here.
 
 import type { Node } from '../graph/graph.js';
+import { dataOperators } from './data.js';
 import { gemmOperators } from './gemm.js';
 import { matMulOperators } from './matmul.js';
 import { callError, type Operator } from './operator.js';
 
-const families: readonly (readonly Operator[])[] = [matMulOperators, gemmOperators];
+const families: readonly (readonly Operator[])[] = [dataOperators, matMulOperators, gemmOperators];
 
 const byName = new Map<string, Operator>();
 for (const family of families) for (const op of family) byName.set(`${op.domain}:${op.name}`, op);
