@@ -171,9 +171,27 @@ export class Profile {
     return factorAt(best.factors, instances);
   }
 
-  /** The same times with other factors S[k] in place of the present ones (the controller's live correction). */
-  withInterference(interference: InterferenceTable | undefined): Profile {
-    return new Profile(this.#rows, parsePoints({ interference }, 'profile'), this.cells);
+  /**
+   * The same times with every S[k] multiplied by what live batches showed: `corrections` maps k to observed over expected.
+   * Between and beyond the observed k the nearest smaller one's applies. Factors stay at least 1 and do not fall with k.
+   */
+  corrected(corrections: ReadonlyMap<number, number>): Profile {
+    if (corrections.size === 0) return this;
+    const known = [...corrections.keys()].filter((k) => k > 1).sort((x, y) => x - y);
+    const points =
+      this.#points.length > 0 ? this.#points : [{ threads: 1, batch: 0, factors: { counts: [1], values: [1] } }];
+    const changed = points.map((point) => {
+      const counts = [...new Set([...point.factors.counts, ...known])].sort((x, y) => x - y);
+      let multiplier = 1;
+      let highest = 1;
+      const values = counts.map((k) => {
+        multiplier = corrections.get(k) ?? multiplier;
+        if (k > 1) highest = Math.max(highest, factorAt(point.factors, k) * multiplier);
+        return highest;
+      });
+      return { ...point, factors: { counts, values } };
+    });
+    return new Profile(this.#rows, changed, this.cells);
   }
 
   /** The same profile with every time multiplied by `scale` (a machine that has become slower or faster). */
