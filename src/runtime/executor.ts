@@ -55,15 +55,16 @@ export class Executor {
   }
 
   /**
-   * Runs a program. Results are copied out of the arenas by `take`, called for each wanted name before they are reused.
+   * Runs a program. `take` is called once with the values of `wanted`, while the arenas they lie in are still held; what
+   * it returns is returned.
    */
-  run(
+  run<T>(
     program: Program,
     feeds: ReadonlyMap<string, Carried>,
     wanted: readonly string[],
-    take: (name: string, value: Carried) => void,
+    take: (values: readonly Carried[]) => T,
     beforeStep?: BeforeStep,
-  ): void {
+  ): T {
     for (const words of this.#pendingFree.splice(0)) this.#heap.free(words);
     const values = new Map(feeds);
     const arenas: number[] = [];
@@ -88,11 +89,13 @@ export class Executor {
         }
         segment = program.resume(segment, found);
       }
-      for (const name of wanted) {
-        const v = values.get(name) ?? initializer(program, name);
-        if (v === undefined) throw new SkepError('INTERNAL', `output '${name}' was not computed`);
-        take(name, v);
-      }
+      return take(
+        wanted.map((name) => {
+          const v = values.get(name) ?? initializer(program, name);
+          if (v === undefined) throw new SkepError('INTERNAL', `output '${name}' was not computed`);
+          return v;
+        }),
+      );
     } finally {
       for (const a of arenas) this.#heap.free(a);
     }
@@ -184,9 +187,7 @@ export class Executor {
         ...graph.inputs.map((v, i) => [v.name, args[i]!] as const),
       ]);
       const wanted = graph.outputs.map((o) => o.name);
-      const out = new Map<string, HostValue>();
-      this.run(nested, feeds, wanted, (name, v) => out.set(name, this.toHost(v)), beforeStep);
-      return wanted.map((n) => out.get(n)!);
+      return this.run(nested, feeds, wanted, (found) => found.map((v) => this.toHost(v)), beforeStep);
     };
     const inputs = node.inputs.map((n) => (n === '' ? undefined : get(n)));
     const outputs = evaluate(node, inputs, run);

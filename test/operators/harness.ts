@@ -109,11 +109,14 @@ export function runGraph(
   const outputs = new Map<string, HostValue>();
   const kernels: string[] = [];
   const references: string[] = [];
+  const names = graph.outputs.map((o) => o.name);
   executor.run(
     program,
     feeds,
-    graph.outputs.map((o) => o.name),
-    (name, v) => outputs.set(name, executor.toHost(v)),
+    names,
+    (values) => {
+      for (const [i, v] of values.entries()) outputs.set(names[i]!, executor.toHost(v));
+    },
     (step) => (step.kind === 'kernel' ? kernels.push(step.kernel) : references.push(step.node.op)),
   );
   return { outputs, kernels, references };

@@ -1,0 +1,295 @@
+// The caller's side of a model: starts its threads, puts requests into the channel, resolves them as they finish, and ends
+// it all. Nothing here waits or computes; the only work done on the caller's thread is copying a request's tensors in and
+// an answer's out. Worker handles keep the process alive only while requests pend (or the model loads or closes).
+import { Worker } from 'node:worker_threads';
+import type { Build } from '../kernels/module.js';
+import type { HostValue } from '../operators/operator.js';
+import { SkepError } from '../tensor/errors.js';
+import { Tensor } from '../tensor/tensor.js';
+import { Channel, Status } from './channel.js';
+import { SharedConstants } from './constants.js';
+import { copyOut } from './executor.js';
+import type { ModelInfo, PlainError, Source } from './instance.js';
+import { Heap, ModelMemory, PAGE } from './memory.js';
+import { breakTeam, createTeamBuffer } from './team.js';
+import type { FollowerData, LeaderData, LeaderMessage, StartMessage } from './thread.js';
+import { readValues, writeValues } from './wire.js';
+
+/** A memory that outlives models: its pages, and how many of them the caller's side used for requests. */
+export interface PooledMemory {
+  readonly memory: WebAssembly.Memory;
+  readonly stagingBytes: number;
+}
+
+export interface HostOptions {
+  readonly build: Build;
+  readonly module: Promise<WebAssembly.Module>;
+  readonly instances: number;
+  /** Threads of each instance. */
+  readonly threads: number;
+  /** False where threads may outnumber cores. */
+  readonly spin: boolean;
+  /** Requests at most, queued and running. */
+  readonly maxQueue: number;
+  readonly memory?: PooledMemory | undefined;
+}
+
+/** When things happened to a request, milliseconds: in the queue, and being computed. */
+export interface Timing {
+  readonly queued: number;
+  readonly computing: number;
+}
+
+/** One request in flight. */
+interface Pending {
+  readonly request: number;
+  readonly submittedAt: number;
+  settle: ((outcome: Outcome) => void) | undefined;
+}
+
+/** How a request came out, to whoever submitted it. */
+export type Outcome =
+  | {
+      readonly status: 'answered';
+      readonly values: readonly HostValue[];
+      readonly timing: Timing;
+      readonly instance: number;
+    }
+  | { readonly status: 'failed'; readonly error: SkepError };
+
+/** Stops a request: its `settle` is not called any more. */
+export type Cancel = () => void;
+
+export class Host {
+  readonly #channel: Channel;
+  readonly #memory: ModelMemory;
+  readonly #staging: Heap;
+  readonly #leaders: Worker[] = [];
+  readonly #workers: Worker[] = [];
+  readonly #exits: Promise<void>[] = [];
+  readonly #pending = new Map<number, Pending>();
+  readonly #freeSlots: number[];
+  readonly #whenIdle: (() => void)[] = [];
+  #closing = false;
+  #broken: SkepError | undefined;
+  #onBroken: ((error: SkepError) => void) | undefined;
+
+  private constructor(options: HostOptions) {
+    // A cancelled request holds its slot until an instance passes it, so there are more slots than requests.
+    this.#channel = Channel.create(Math.max(64, options.maxQueue * 4));
+    this.#freeSlots = Array.from({ length: this.#channel.slots }, (_, i) => this.#channel.slots - 1 - i);
+    const pooled = options.memory;
+    this.#memory = new ModelMemory(pooled?.memory);
+    this.#staging = new Heap(this.#memory, pooled && { address: PAGE, bytes: pooled.stagingBytes });
+  }
+
+  /** Starts the threads and reads the model; resolves when every instance can take requests. */
+  static async start(source: Source, options: HostOptions): Promise<{ host: Host; info: ModelInfo }> {
+    const host = new Host(options);
+    try {
+      const info = await host.#start(source, options);
+      for (const w of host.#workers) w.unref();
+      return { host, info };
+    } catch (error) {
+      host.#closing = true;
+      await host.#terminate();
+      throw error;
+    }
+  }
+
+  async #start(source: Source, options: HostOptions): Promise<ModelInfo> {
+    const { build, instances, threads, spin, memory: pooled } = options;
+    const constants = SharedConstants.createBuffer();
+    const taken = PAGE + (pooled?.stagingBytes ?? 0);
+    const spare = { address: taken, bytes: this.#memory.memory.buffer.byteLength - taken };
+    const { memory } = this.#memory;
+    const loading: Promise<ModelInfo>[] = [];
+    for (let index = 0; index < instances; index++) {
+      const team = createTeamBuffer();
+      const range = index === 0 ? spare : undefined;
+      const channel = this.#channel.buffer;
+      const data: LeaderData = {
+        role: 'leader',
+        index,
+        source,
+        build,
+        threads,
+        spin,
+        channel,
+        constants,
+        team,
+        memory,
+        range,
+      };
+      loading.push(this.#startLeader(data, options.module));
+      for (let i = 1; i < threads; i++)
+        this.#startFollower({ role: 'follower', index: i, spin, team, memory }, options.module);
+    }
+    // All are awaited even when one fails, so that no rejection goes unheard.
+    const settled = await Promise.allSettled(loading);
+    for (const s of settled) if (s.status === 'rejected') throw s.reason;
+    return (settled[0] as PromiseFulfilledResult<ModelInfo>).value;
+  }
+
+  #startLeader(data: LeaderData, module: Promise<WebAssembly.Module>): Promise<ModelInfo> {
+    const worker = this.#spawn(data);
+    this.#leaders.push(worker);
+    return new Promise((resolve, reject) => {
+      let info: ModelInfo | undefined;
+      worker.on('message', (m: LeaderMessage) => {
+        if (m.kind === 'done') this.#drain();
+        else if (m.kind === 'model') {
+          info = m.info;
+          module.then((x) => worker.postMessage({ module: x } satisfies StartMessage), reject);
+        } else if (m.kind === 'ready') resolve(info!);
+        else if (m.kind === 'failed') reject(revive(m.error));
+        else m satisfies never;
+      });
+      worker.once('error', reject);
+      worker.once('exit', (code) =>
+        reject(new SkepError('INTERNAL', `an instance ended with code ${code} while the model loaded`)),
+      );
+    });
+  }
+
+  #startFollower(data: FollowerData, module: Promise<WebAssembly.Module>): void {
+    const worker = this.#spawn(data);
+    // A module that does not compile is reported by the leader's promise.
+    module.then(
+      (x) => worker.postMessage({ module: x } satisfies StartMessage),
+      () => {},
+    );
+    worker.once('exit', () => {
+      if (!this.#closing) breakTeam(data.team);
+    });
+  }
+
+  #spawn(data: LeaderData | FollowerData): Worker {
+    // No flags of the process: a loader hook given with --import has no business in a kernel thread.
+    const worker = new Worker(new URL('./thread.js', import.meta.url), {
+      workerData: data,
+      execArgv: [],
+      name: `skep ${data.role}`,
+    });
+    this.#workers.push(worker);
+    this.#exits.push(new Promise((resolve) => worker.once('exit', () => resolve())));
+    worker.on('error', (error) =>
+      this.#break(new SkepError('INTERNAL', `a thread failed: ${error.message}`, { cause: error })),
+    );
+    worker.on('exit', (code) => {
+      if (!this.#closing) this.#break(new SkepError('INTERNAL', `a thread ended with code ${code}`));
+    });
+    return worker;
+  }
+
+  /** Requests submitted and not finished. */
+  get pending(): number {
+    return this.#pending.size;
+  }
+
+  /** Called when a thread dies: every pending request fails, no new one is taken. */
+  set onBroken(listener: (error: SkepError) => void) {
+    this.#onBroken = listener;
+  }
+
+  /**
+   * Puts a request into the queue. `inputs` in the order of the model's inputs (undefined: not fed), `wanted` indices of
+   * outputs. `settle` is called once, unless the returned function is called first. Throws OVERLOADED when slots run out.
+   */
+  submit(
+    inputs: readonly (HostValue | undefined)[],
+    wanted: readonly number[],
+    settle: (outcome: Outcome) => void,
+  ): Cancel {
+    if (this.#broken !== undefined) throw this.#broken;
+    const slot = this.#freeSlots.pop();
+    if (slot === undefined)
+      throw new SkepError('OVERLOADED', 'no room for another request: too many are cancelled but still queued');
+    let request: number;
+    try {
+      request = writeValues(this.#memory, this.#staging, [...inputs, new Tensor('int32', Int32Array.from(wanted))]);
+    } catch (error) {
+      this.#freeSlots.push(slot);
+      throw error;
+    }
+    const pending: Pending = { request, submittedAt: performance.timeOrigin + performance.now(), settle };
+    this.#pending.set(slot, pending);
+    if (this.#pending.size === 1) for (const w of this.#leaders) w.ref();
+    this.#channel.arm();
+    this.#channel.submit(slot, request);
+    return () => {
+      if (pending.settle === undefined) return;
+      pending.settle = undefined;
+      this.#channel.cancel(slot);
+    };
+  }
+
+  /** Lets pending requests finish, ends the threads, and gives the memory back. */
+  async close(): Promise<PooledMemory | undefined> {
+    this.#closing = true;
+    if (this.#pending.size > 0 && this.#broken === undefined)
+      await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
+    for (const w of this.#workers) w.ref();
+    this.#channel.close();
+    if (this.#broken !== undefined) {
+      await this.#terminate();
+      return undefined;
+    }
+    await Promise.all(this.#exits);
+    return { memory: this.#memory.memory, stagingBytes: this.#staging.ownedBytes };
+  }
+
+  async #terminate(): Promise<void> {
+    await Promise.all(this.#workers.map((w) => w.terminate()));
+  }
+
+  #drain(): void {
+    this.#channel.arm();
+    for (let slot = this.#channel.nextDone(); slot >= 0; slot = this.#channel.nextDone()) this.#finish(slot);
+    if (this.#pending.size > 0) return;
+    for (const w of this.#leaders) w.unref();
+    for (const resolve of this.#whenIdle.splice(0)) resolve();
+  }
+
+  #finish(slot: number): void {
+    const pending = this.#pending.get(slot)!;
+    const { status, response, instance, takenAt, finishedAt } = this.#channel.result(slot);
+    let outcome: Outcome | undefined;
+    if (pending.settle !== undefined) {
+      const values = response === 0 ? [] : readValues(this.#memory, response).map((v) => copyOut(this.#memory, v!));
+      if (status === Status.answered) {
+        const timing = { queued: takenAt - pending.submittedAt, computing: finishedAt - takenAt };
+        outcome = { status: 'answered', values, timing, instance };
+      } else if (status === Status.failed)
+        outcome = { status: 'failed', error: revive(JSON.parse((values[0] as Tensor<'string'>).data[0]!)) };
+      else
+        outcome = {
+          status: 'failed',
+          error: new SkepError('INTERNAL', 'a request was cancelled that nobody cancelled'),
+        };
+    }
+    this.#channel.release(slot);
+    this.#staging.free(pending.request);
+    this.#pending.delete(slot);
+    this.#freeSlots.push(slot);
+    const settle = pending.settle;
+    pending.settle = undefined;
+    if (outcome !== undefined) settle?.(outcome);
+  }
+
+  #break(error: SkepError): void {
+    if (this.#broken !== undefined || this.#closing) return;
+    this.#broken = error;
+    for (const p of this.#pending.values()) {
+      const settle = p.settle;
+      p.settle = undefined;
+      settle?.({ status: 'failed', error });
+    }
+    for (const resolve of this.#whenIdle.splice(0)) resolve();
+    this.#onBroken?.(error);
+  }
+}
+
+function revive({ code, message }: PlainError): SkepError {
+  return new SkepError(code, message);
+}

@@ -1,0 +1,91 @@
+// The entry of every worker: a leader reads the model while the caller compiles the kernels, then serves; a follower
+// computes its share of its leader's steps. Both block on shared words for the rest of their lives and return when told to,
+// so the worker ends by running off its end.
+import { parentPort, workerData } from 'node:worker_threads';
+import { type Build, bindKernels } from '../kernels/module.js';
+import { Channel } from './channel.js';
+import { SharedConstants } from './constants.js';
+import {
+  infoOf,
+  type ModelInfo,
+  openModel,
+  type PlainError,
+  plainError,
+  programOf,
+  type Source,
+  serve,
+} from './instance.js';
+import { Heap, ModelMemory } from './memory.js';
+import { follow, TeamLeader } from './team.js';
+
+/** What a leader is started with. */
+export interface LeaderData {
+  readonly role: 'leader';
+  readonly index: number;
+  readonly source: Source;
+  readonly build: Build;
+  readonly threads: number;
+  readonly spin: boolean;
+  readonly channel: SharedArrayBuffer;
+  readonly constants: SharedArrayBuffer;
+  readonly team: SharedArrayBuffer;
+  readonly memory: WebAssembly.Memory;
+  /** Pages of a reused memory that are this leader's from the start. */
+  readonly range: { readonly address: number; readonly bytes: number } | undefined;
+}
+
+/** What a follower is started with. */
+export interface FollowerData {
+  readonly role: 'follower';
+  readonly index: number;
+  readonly spin: boolean;
+  readonly team: SharedArrayBuffer;
+  readonly memory: WebAssembly.Memory;
+}
+
+/** The message that starts a thread's work: the compiled kernels. */
+export interface StartMessage {
+  readonly module: WebAssembly.Module;
+}
+
+/** What a leader tells the caller's side. */
+export type LeaderMessage =
+  | { readonly kind: 'model'; readonly info: ModelInfo }
+  | { readonly kind: 'failed'; readonly error: PlainError }
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'done' };
+
+const data = workerData as LeaderData | FollowerData;
+const port = parentPort!;
+const tell = (message: LeaderMessage) => port.postMessage(message);
+
+if (data.role === 'follower') port.once('message', ({ module }: StartMessage) => follower(data, module));
+else leader(data);
+
+function follower({ team, index, spin, memory }: FollowerData, module: WebAssembly.Module): void {
+  follow(team, bindKernels(module, memory), index, spin);
+}
+
+function leader(d: LeaderData): void {
+  let model: ReturnType<typeof openModel>;
+  try {
+    model = openModel(d.source);
+  } catch (error) {
+    tell({ kind: 'failed', error: plainError(error) });
+    return;
+  }
+  tell({ kind: 'model', info: infoOf(model) });
+  port.once('message', ({ module }: StartMessage) => {
+    const memory = new ModelMemory(d.memory);
+    const heap = new Heap(memory, d.range);
+    const team = new TeamLeader(d.team, bindKernels(module, d.memory), d.threads, d.spin);
+    const program = programOf(model, { build: d.build }, new SharedConstants(d.constants, memory, heap));
+    tell({ kind: 'ready' });
+    try {
+      const parts = { index: d.index, model, program, memory, heap, team };
+      serve({ ...parts, channel: Channel.over(d.channel), wake: () => tell({ kind: 'done' }) });
+    } finally {
+      team.stop();
+    }
+  });
+}
