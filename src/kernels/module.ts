@@ -1,6 +1,7 @@
 // The compiled WebAssembly modules: which builds there are, which this machine can run, and compiling one. The bytes lie
 // beside this file under stable names, found by literal URLs so that bundlers see them.
 import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import type { Kernel, KernelName } from './abi.js';
@@ -32,10 +33,18 @@ export function canRun(build: Build): boolean {
   return WebAssembly.validate(RELAXED_PROBE);
 }
 
-/** Reads and compiles a build (about 2 ms). */
-export function compileKernels(build: Build): WebAssembly.Module {
-  const url = build === 'fma' ? new URL('./fma.wasm', import.meta.url) : new URL('./plain.wasm', import.meta.url);
-  return new WebAssembly.Module(readFileSync(fileURLToPath(url)));
+function urlOf(build: Build): URL {
+  return build === 'fma' ? new URL('./fma.wasm', import.meta.url) : new URL('./plain.wasm', import.meta.url);
+}
+
+/** Reads and compiles a build off the caller's thread. */
+export async function compileKernels(build: Build): Promise<WebAssembly.Module> {
+  return WebAssembly.compile(await readFile(fileURLToPath(urlOf(build))));
+}
+
+/** Reads and compiles a build at once; it blocks, for worker threads, tools and tests. */
+export function compileKernelsSync(build: Build): WebAssembly.Module {
+  return new WebAssembly.Module(readFileSync(fileURLToPath(urlOf(build))));
 }
 
 /** Binds a compiled build to a shared memory. */

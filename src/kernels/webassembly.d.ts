@@ -13,5 +13,6 @@ declare namespace WebAssembly {
     readonly buffer: SharedArrayBuffer;
     grow(pages: number): number;
   }
+  function compile(bytes: Uint8Array): Promise<Module>;
   function validate(bytes: Uint8Array): boolean;
 }

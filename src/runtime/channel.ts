@@ -26,6 +26,7 @@ const ARMED = 3;
 const HEAD = 4;
 const TAIL = 5;
 const DONE_TAIL = 6;
+const LEFT = 7;
 const HEADER = 16;
 
 // Words of a slot. Times are float64 milliseconds on the clock of `now`.
@@ -201,6 +202,11 @@ export class Channel {
     const position = Atomics.add(this.#words, DONE_TAIL, 1);
     Atomics.store(this.#words, this.#done + (position & (this.slots - 1)), slot + 1);
     return Atomics.exchange(this.#words, ARMED, 0) === 1;
+  }
+
+  /** An instance says it is gone; gives how many have been before it. */
+  leave(): number {
+    return Atomics.add(this.#words, LEFT, 1);
   }
 
   // ── both ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -31,7 +31,7 @@ export interface HostOptions {
   readonly spin: boolean;
   /** Requests at most, queued and running. */
   readonly maxQueue: number;
-  readonly memory?: PooledMemory | undefined;
+  readonly memory: PooledMemory;
 }
 
 /** When things happened to a request, milliseconds: in the queue, and being computed. */
@@ -78,9 +78,9 @@ export class Host {
     // A cancelled request holds its slot until an instance passes it, so there are more slots than requests.
     this.#channel = Channel.create(Math.max(64, options.maxQueue * 4));
     this.#freeSlots = Array.from({ length: this.#channel.slots }, (_, i) => this.#channel.slots - 1 - i);
-    const pooled = options.memory;
-    this.#memory = new ModelMemory(pooled?.memory);
-    this.#staging = new Heap(this.#memory, pooled && { address: PAGE, bytes: pooled.stagingBytes });
+    const { memory, stagingBytes } = options.memory;
+    this.#memory = new ModelMemory(memory);
+    this.#staging = new Heap(this.#memory, { address: PAGE, bytes: stagingBytes });
   }
 
   /** Starts the threads and reads the model; resolves when every instance can take requests. */
@@ -98,9 +98,9 @@ export class Host {
   }
 
   async #start(source: Source, options: HostOptions): Promise<ModelInfo> {
-    const { build, instances, threads, spin, memory: pooled } = options;
+    const { build, instances, threads, spin } = options;
     const constants = SharedConstants.createBuffer();
-    const taken = PAGE + (pooled?.stagingBytes ?? 0);
+    const taken = PAGE + options.memory.stagingBytes;
     const spare = { address: taken, bytes: this.#memory.memory.buffer.byteLength - taken };
     const { memory } = this.#memory;
     const loading: Promise<ModelInfo>[] = [];
@@ -113,6 +113,7 @@ export class Host {
         index,
         source,
         build,
+        instances,
         threads,
         spin,
         channel,

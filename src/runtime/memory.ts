@@ -7,13 +7,18 @@ export const PAGE = 65536;
 /** What a 32-bit WebAssembly memory can be at most: 4 GiB. */
 export const MAX_PAGES = 65536;
 
+/** A shared memory of one page that can grow to the most there is. */
+export function newMemory(): WebAssembly.Memory {
+  return new WebAssembly.Memory({ initial: 1, maximum: MAX_PAGES, shared: true });
+}
+
 /** Views over a shared memory that any thread may grow. */
 export class ModelMemory {
   readonly memory: WebAssembly.Memory;
   #u8: Uint8Array;
   #i32: Int32Array;
 
-  constructor(memory = new WebAssembly.Memory({ initial: 1, maximum: MAX_PAGES, shared: true })) {
+  constructor(memory = newMemory()) {
     this.memory = memory;
     this.#u8 = new Uint8Array(memory.buffer);
     this.#i32 = new Int32Array(memory.buffer);

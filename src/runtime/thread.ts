@@ -24,6 +24,7 @@ export interface LeaderData {
   readonly index: number;
   readonly source: Source;
   readonly build: Build;
+  readonly instances: number;
   readonly threads: number;
   readonly spin: boolean;
   readonly channel: SharedArrayBuffer;
@@ -79,11 +80,14 @@ function leader(d: LeaderData): void {
     const memory = new ModelMemory(d.memory);
     const heap = new Heap(memory, d.range);
     const team = new TeamLeader(d.team, bindKernels(module, d.memory), d.threads, d.spin);
+    const channel = Channel.over(d.channel);
     const program = programOf(model, { build: d.build }, new SharedConstants(d.constants, memory, heap));
     tell({ kind: 'ready' });
     try {
       const parts = { index: d.index, model, program, memory, heap, team };
-      serve({ ...parts, channel: Channel.over(d.channel), wake: () => tell({ kind: 'done' }) });
+      serve({ ...parts, channel, wake: () => tell({ kind: 'done' }) });
+      // The memory will serve another model: the last to go leaves nothing of this one in it.
+      if (channel.leave() === d.instances - 1) memory.u8.fill(0);
     } finally {
       team.stop();
     }

@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert';
 import { Program } from '../../src/compiler/program.js';
 import type { Attribute, Graph, Node } from '../../src/graph/graph.js';
 import type { Kernel } from '../../src/kernels/abi.js';
-import { type Build, bindKernels, canRun, compileKernels, type Kernels } from '../../src/kernels/module.js';
+import { type Build, bindKernels, canRun, compileKernelsSync, type Kernels } from '../../src/kernels/module.js';
 import { interpret } from '../../src/operators/evaluate.js';
 import type { HostValue } from '../../src/operators/operator.js';
 import { SharedConstants } from '../../src/runtime/constants.js';
@@ -98,7 +98,7 @@ export function runGraph(
   const heap = new Heap(memory);
   let module = modules.get(build);
   if (module === undefined) {
-    module = compileKernels(build);
+    module = compileKernelsSync(build);
     modules.set(build, module);
   }
   const bound = bindKernels(module, memory.memory);

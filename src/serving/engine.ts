@@ -1,0 +1,176 @@
+// Engine: what models share. A thread budget, compiled kernels, a pool of memories that closed models leave (V8 does not
+// see shared memories as garbage, so they are reused rather than dropped), and the defaults. `load` without an engine uses
+// one made on first use.
+import { availableParallelism } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type Build, canRun, compileKernels, defaultBuild } from '../kernels/module.js';
+import { Host, type PooledMemory } from '../runtime/host.js';
+import type { Source } from '../runtime/instance.js';
+import { newMemory } from '../runtime/memory.js';
+import { SkepError } from '../tensor/errors.js';
+import { type InstanceGroup, Model } from './model.js';
+
+/** Options of an engine. */
+export interface EngineOptions {
+  /** Threads that models may use together; default: what the process may use (`os.availableParallelism()`). */
+  readonly threads?: number;
+  /** The kernels' build. Default: the fastest this runtime runs by itself; `plain` gives the same bits everywhere. */
+  readonly build?: Build;
+  /** Bytes of memory kept of closed models for the next ones; default 1 GiB. */
+  readonly poolBytes?: number;
+}
+
+/** Options of a model. */
+export interface LoadOptions {
+  /** A name for errors and statistics; default: the file's. */
+  readonly name?: string;
+  /** How it is served; default one instance with one thread. */
+  readonly configuration?: readonly InstanceGroup[];
+  /** Requests waiting or running at most; one more is refused with `OVERLOADED`. Default 1,000. */
+  readonly maxQueue?: number;
+}
+
+/** Where a model is: a path, a file: URL, or the bytes of an ONNX file. */
+export type ModelSource = string | URL | Uint8Array | ArrayBuffer;
+
+const POOL_BYTES = 2 ** 30;
+const MAX_QUEUE = 1000;
+
+export class Engine {
+  /** The thread budget. */
+  readonly threads: number;
+  readonly build: Build;
+  readonly #poolBytes: number;
+  readonly #pool: PooledMemory[] = [];
+  readonly #models = new Set<Model>();
+  #module: Promise<WebAssembly.Module> | undefined;
+  #closed = false;
+
+  constructor(options: EngineOptions = {}) {
+    const { threads = availableParallelism(), build = defaultBuild(), poolBytes = POOL_BYTES } = options;
+    if (!Number.isInteger(threads) || threads < 1)
+      throw new SkepError('INVALID_INPUT', `threads must be a positive integer, got ${threads}`);
+    if (build !== 'plain' && build !== 'fma')
+      throw new SkepError('INVALID_INPUT', `build must be 'plain' or 'fma', got '${String(build)}'`);
+    if (!canRun(build))
+      throw new SkepError('UNSUPPORTED', `this runtime cannot run the '${build}' build of the kernels`);
+    this.threads = threads;
+    this.build = build;
+    this.#poolBytes = poolBytes;
+  }
+
+  /** The models open now. */
+  get models(): readonly Model[] {
+    return [...this.#models];
+  }
+
+  /**
+   * Loads a model and starts its instances. Rejects with `INVALID_INPUT` (no such file), `INVALID_MODEL`, `UNSUPPORTED`
+   * (an operator or version Skep does not have), `OUT_OF_MEMORY`.
+   */
+  async load(source: ModelSource, options: LoadOptions = {}): Promise<Model> {
+    if (this.#closed) throw new SkepError('CLOSED', 'the engine is closed');
+    const { maxQueue = MAX_QUEUE } = options;
+    if (!Number.isInteger(maxQueue) || maxQueue < 1)
+      throw new SkepError('INVALID_INPUT', `maxQueue must be a positive integer, got ${maxQueue}`);
+    const group = this.#group(options.configuration);
+    this.#module ??= compileKernels(this.build);
+    const memory = this.#pool.pop() ?? { memory: newMemory(), stagingBytes: 0 };
+    try {
+      const { host, info } = await Host.start(await toSource(source), {
+        build: this.build,
+        module: this.#module,
+        instances: group.instances,
+        threads: group.threads,
+        spin: group.instances * group.threads <= availableParallelism(),
+        maxQueue,
+        memory,
+      });
+      const name = options.name ?? nameOf(source);
+      const onClosed = (left: PooledMemory | undefined) => {
+        this.#models.delete(model);
+        if (left !== undefined) this.#keep(left);
+      };
+      const model = new Model({ name, host, info, build: this.build, configuration: [group], maxQueue, onClosed });
+      this.#models.add(model);
+      return model;
+    } catch (error) {
+      // A model that does not load has written nothing.
+      this.#keep(memory);
+      // Made anew here, after the await, so that its stack shows the caller.
+      if (error instanceof SkepError)
+        throw new SkepError(error.code, `${nameOf(source)}: ${error.message}`, { cause: error });
+      throw error;
+    }
+  }
+
+  /** Closes every model. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all(this.models.map((m) => m.close()));
+    this.#pool.length = 0;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #group(configuration: readonly InstanceGroup[] | undefined): InstanceGroup {
+    if (configuration === undefined) return { instances: 1, threads: 1, batch: 1 };
+    const group = configuration[0];
+    if (configuration.length !== 1 || group === undefined)
+      throw new SkepError('UNSUPPORTED', 'a configuration of more than one group');
+    for (const key of ['instances', 'threads', 'batch'] as const)
+      if (!Number.isInteger(group[key]) || group[key] < 1)
+        throw new SkepError('INVALID_INPUT', `configuration: ${key} must be a positive integer, got ${group[key]}`);
+    if (group.batch !== 1) throw new SkepError('UNSUPPORTED', 'a configuration with batch above 1');
+    if (group.instances * group.threads > this.threads)
+      throw new SkepError(
+        'INVALID_INPUT',
+        `configuration: ${group.instances} × ${group.threads} threads are more than the engine's ${this.threads}`,
+      );
+    return group;
+  }
+
+  /** Keeps a closed model's memory (its threads have zeroed it) within the pool's bound; the smallest go first. */
+  #keep(memory: PooledMemory): void {
+    this.#pool.push(memory);
+    this.#pool.sort((a, b) => a.memory.buffer.byteLength - b.memory.buffer.byteLength);
+    let total = this.#pool.reduce((n, m) => n + m.memory.buffer.byteLength, 0);
+    while (total > this.#poolBytes) total -= this.#pool.shift()!.memory.buffer.byteLength;
+  }
+}
+
+let defaultEngine: Engine | undefined;
+
+/** Loads a model with the default engine: `const model = await load('model.onnx')`. */
+export function load(source: ModelSource, options?: LoadOptions): Promise<Model> {
+  defaultEngine ??= new Engine();
+  return defaultEngine.load(source, options);
+}
+
+/** Bytes copied between two turns of the event loop. */
+const COPY_CHUNK = 4 << 20;
+
+async function toSource(source: ModelSource): Promise<Source> {
+  if (typeof source === 'string' || source instanceof URL) {
+    const file = source instanceof URL || source.startsWith('file:') ? fileURLToPath(source) : source;
+    return { kind: 'file', path: path.resolve(file) };
+  }
+  if (!(source instanceof Uint8Array || source instanceof ArrayBuffer))
+    throw new SkepError('INVALID_INPUT', 'a model is loaded from a path, a file: URL, or the bytes of an ONNX file');
+  const bytes = source instanceof Uint8Array ? source : new Uint8Array(source);
+  const shared = new SharedArrayBuffer(bytes.length);
+  const to = new Uint8Array(shared);
+  for (let at = 0; at < bytes.length; at += COPY_CHUNK) {
+    if (at > 0) await new Promise((resolve) => setImmediate(resolve));
+    to.set(bytes.subarray(at, at + COPY_CHUNK), at);
+  }
+  return { kind: 'bytes', bytes: shared };
+}
+
+function nameOf(source: ModelSource): string {
+  if (typeof source === 'string' || source instanceof URL) return path.basename(String(source));
+  return 'model';
+}

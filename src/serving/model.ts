@@ -1,0 +1,193 @@
+// Model: what `load` gives. It checks what comes in, keeps the queue limit, and turns each request's end into a promise;
+// signals and timeouts end a request at once for the caller, and its computing at the next step. The threads behind it
+// are runtime/host.ts.
+import type { Build } from '../kernels/module.js';
+import type { HostValue } from '../operators/operator.js';
+import type { Host, PooledMemory } from '../runtime/host.js';
+import type { ModelInfo } from '../runtime/instance.js';
+import { SkepError } from '../tensor/errors.js';
+import { type Feeds, orderFeeds, orderOutputs } from './feeds.js';
+import { type ModelStatistics, Statistics } from './statistics.js';
+
+/** An input or output of a model. `type` is an element type, or words for what is no tensor; `shape` is undefined where unknown. */
+export interface ModelValue {
+  readonly name: string;
+  readonly type: string;
+  readonly shape: readonly (number | string | null)[] | undefined;
+  /** True for an input that has a default. */
+  readonly optional: boolean;
+}
+
+/** Equal instances of a configuration: how many, with how many threads each, computing how many requests at once. */
+export interface InstanceGroup {
+  readonly instances: number;
+  readonly threads: number;
+  readonly batch: number;
+}
+
+/** Options of one request. */
+export interface RunOptions {
+  /** Aborting it rejects the request with `ABORTED` at once; computing stops at the next step. */
+  readonly signal?: AbortSignal;
+  /** Milliseconds after which the request is rejected with `TIMEOUT`. */
+  readonly timeout?: number;
+  /** Names of the outputs wanted; all by default. What only others need is not computed. */
+  readonly outputs?: readonly string[];
+}
+
+/** Outputs by name. Tensors, but for models that give sequences or optionals. */
+// biome-ignore lint/suspicious/noExplicitAny: what an output is depends on the model; a Tensor in all but rare ones
+export type Outputs = Record<string, any>;
+
+/** What the engine gives a model it has loaded. */
+export interface ModelParts {
+  readonly name: string;
+  readonly host: Host;
+  readonly info: ModelInfo;
+  readonly build: Build;
+  readonly configuration: readonly InstanceGroup[];
+  readonly maxQueue: number;
+  readonly onClosed: (memory: PooledMemory | undefined) => void;
+}
+
+/** A loaded model. Made by `load` and `Engine.load`. Concurrent `run` calls are the normal case. */
+export class Model {
+  readonly name: string;
+  readonly inputs: readonly ModelValue[];
+  readonly outputs: readonly ModelValue[];
+  /** The kernels' build: answers of one build are the same bits everywhere. */
+  readonly build: Build;
+  readonly metadata: ReadonlyMap<string, string>;
+  readonly #info: ModelInfo;
+  readonly #host: Host;
+  readonly #configuration: readonly InstanceGroup[];
+  readonly #maxQueue: number;
+  readonly #statistics = new Statistics();
+  readonly #onClosed: (memory: PooledMemory | undefined) => void;
+  /** Requests the caller still waits for. */
+  #waiting = 0;
+  #warned = false;
+  #closed: Promise<void> | undefined;
+
+  constructor(parts: ModelParts) {
+    this.name = parts.name;
+    this.build = parts.build;
+    this.metadata = parts.info.metadata;
+    this.#info = parts.info;
+    this.#host = parts.host;
+    this.#configuration = parts.configuration;
+    this.#maxQueue = parts.maxQueue;
+    this.#onClosed = parts.onClosed;
+    this.inputs = parts.info.inputs.map((v) => ({ ...describe(v), optional: v.optional }));
+    this.outputs = parts.info.outputs.map((v) => ({ ...describe(v), optional: false }));
+  }
+
+  /** How the model is served. */
+  get configuration(): readonly InstanceGroup[] {
+    return this.#configuration;
+  }
+
+  /**
+   * Runs the model once. Rejects with a SkepError: `INVALID_INPUT` (a feed is missing or not as declared), `INVALID_MODEL`
+   * (the graph cannot run on these shapes), `UNSUPPORTED`, `ABORTED`, `TIMEOUT`, `OVERLOADED` (the queue is full),
+   * `CLOSED`, `OUT_OF_MEMORY`.
+   */
+  async run(feeds: Feeds, options: RunOptions = {}): Promise<Outputs> {
+    const { signal, timeout, outputs } = options;
+    if (this.#closed !== undefined) throw new SkepError('CLOSED', `model '${this.name}' is closed`);
+    if (timeout !== undefined && !(timeout >= 0))
+      throw new SkepError('INVALID_INPUT', `timeout must be a number of milliseconds, got ${timeout}`);
+    const wanted = orderOutputs(this.#info, outputs);
+    const values = orderFeeds(this.#info, feeds, (message) => this.#warn(message));
+    if (signal?.aborted) throw this.#abort(signal);
+    if (this.#waiting >= this.#maxQueue) {
+      this.#statistics.count('refused');
+      throw new SkepError(
+        'OVERLOADED',
+        `model '${this.name}' has ${this.#waiting} requests waiting, its limit; try again later`,
+      );
+    }
+    this.#waiting++;
+    try {
+      const found = await this.#submit(values, wanted, signal, timeout);
+      return Object.fromEntries(wanted.map((o, i) => [this.#info.outputs[o]!.name, found[i]]));
+    } catch (error) {
+      // Made anew here, after the await, so that its stack shows the caller.
+      if (error instanceof SkepError) throw new SkepError(error.code, error.message, { cause: error.cause });
+      throw error;
+    } finally {
+      this.#waiting--;
+    }
+  }
+
+  /** Counts and latencies so far. */
+  stats(): ModelStatistics {
+    return this.#statistics.snapshot(this.#waiting);
+  }
+
+  /** Takes no more requests, lets those pending finish, then ends the model's threads and gives its memory back. */
+  close(): Promise<void> {
+    this.#closed ??= this.#host.close().then(this.#onClosed);
+    return this.#closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #submit(
+    values: readonly (HostValue | undefined)[],
+    wanted: readonly number[],
+    signal: AbortSignal | undefined,
+    timeout: number | undefined,
+  ): Promise<readonly HostValue[]> {
+    return new Promise((resolve, reject) => {
+      let timer: NodeJS.Timeout | undefined;
+      const settled = () => {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', onAbort);
+      };
+      const cancel = this.#host.submit(values, wanted, (outcome) => {
+        settled();
+        if (outcome.status === 'answered') {
+          this.#statistics.count('answered');
+          this.#statistics.time(outcome.timing.queued, outcome.timing.computing);
+          resolve(outcome.values);
+        } else {
+          this.#statistics.count('failed');
+          reject(outcome.error);
+        }
+      });
+      const onAbort = () => {
+        cancel();
+        settled();
+        reject(this.#abort(signal!));
+      };
+      signal?.addEventListener('abort', onAbort, { once: true });
+      if (timeout !== undefined && timeout < 2 ** 31)
+        timer = setTimeout(() => {
+          cancel();
+          settled();
+          this.#statistics.count('timedOut');
+          reject(new SkepError('TIMEOUT', `the request took longer than ${timeout} ms`));
+        }, timeout);
+    });
+  }
+
+  #abort(signal: AbortSignal): SkepError {
+    this.#statistics.count('aborted');
+    return new SkepError('ABORTED', 'the request was aborted', { cause: signal.reason });
+  }
+
+  #warn(message: string): void {
+    if (this.#warned) return;
+    this.#warned = true;
+    process.emitWarning(`model '${this.name}': ${message}`, { type: 'SkepWarning' });
+  }
+}
+
+function describe({ name, type }: ModelInfo['outputs'][number]): Omit<ModelValue, 'optional'> {
+  if (type === undefined) return { name, type: 'unknown', shape: undefined };
+  if (type.kind === 'tensor') return { name, type: type.type, shape: type.dims };
+  return { name, type: type.kind, shape: undefined };
+}
