@@ -157,6 +157,17 @@ function indexed(table: usize, i: i32): usize {
   return table == 0 ? 0 : <usize>load<i32>(table + (<usize>i << 2));
 }
 
+// @ts-ignore: decorator
+@inline
+function multiply(panels: i32, a: usize, b: usize, c: usize, ldc: usize, k: i32, rows: i32): void {
+  if (panels == 4) wide1(a, b, c, k);
+  else if (panels == 2) wide2(a, b, c, ldc, k);
+  else sweep(a, b, c, ldc, k, rows);
+}
+
+/** Rows whose unfinished products fit the L1 cache beside a panel of B. */
+const BLOCK: i32 = 64;
+
 /** Units: batches × chunks × B panels. */
 export function gemm(params: usize, begin: i32, end: i32, scratch: usize): void {
   const p = changetype<Gemm>(params);
@@ -178,26 +189,21 @@ export function gemm(params: usize, begin: i32, end: i32, scratch: usize): void 
     const b = p.b + (((indexed(p.bIndex, batch) * <usize>panels + <usize>panel) * k) << 5);
     const row = batch * p.m + first;
     const c = p.c + ((<usize>row * <usize>p.n + <usize>column) << 2);
-    // Whole panels are stored in place; what reaches beyond the last column goes through scratch.
     let taken = 1;
-    let columns = min(8, p.n - column);
-    let to = c;
-    let ldt = ldc;
-    if (wide > 1 && u + wide <= end && panel + wide <= panels) {
-      taken = wide;
-      columns = min(wide << 3, p.n - column);
-    }
-    if (columns != taken << 3) {
-      to = scratch;
-      ldt = <usize>taken << 5;
-    }
-    if (taken == 4) wide1(a, b, to, p.k);
-    else if (taken == 2) wide2(a, b, to, ldt, p.k);
-    else sweep(a, b, to, ldt, p.k, rows);
-    if (finishing || to != c) {
-      const bias = at(p.bias, row, p.biasRow, column, p.biasColumn);
-      const residual = at(p.residual, row, p.residualRow, column, p.residualColumn);
-      finish(p, to, ldt, c, ldc, rows, columns, bias, residual);
+    if (wide > 1 && u + wide <= end && panel + wide <= panels) taken = wide;
+    const columns = min(taken << 3, p.n - column);
+    if (finishing || columns < taken << 3) {
+      // What is not the result yet, or reaches beyond the last column, goes through scratch in blocks.
+      const ldt = <usize>taken << 5;
+      for (let r = 0; r < rows; r += BLOCK) {
+        const some = min(BLOCK, rows - r);
+        multiply(taken, a + ((<usize>r * k) << 2), b, scratch, ldt, p.k, some);
+        const bias = at(p.bias, row + r, p.biasRow, column, p.biasColumn);
+        const residual = at(p.residual, row + r, p.residualRow, column, p.residualColumn);
+        finish(p, scratch, ldt, c + <usize>r * ldc, ldc, some, columns, bias, residual);
+      }
+    } else {
+      multiply(taken, a, b, c, ldc, p.k, rows);
     }
     u += taken;
   }

@@ -4,3 +4,4 @@ export { gather, gatherElements, gatherND, scatterElements, scatterND, tensorSca
 export { copy, tableCopy, transpose, trilu } from './movement';
 export * from './unary';
 export { gemm, packA, packB } from './gemm';
+export { col2im, conv, depthwise, padSpatial } from './conv';

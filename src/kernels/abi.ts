@@ -12,6 +12,7 @@
 //
 // One file a kernel family adds its tables; this one merges them and encodes blocks.
 import { builtin } from './builtin.js';
+import { conv } from './conv.js';
 import { gemm } from './gemm.js';
 import { movement } from './movement.js';
 import { unary } from './unary.js';
@@ -22,7 +23,14 @@ export type FieldType = 'ptr' | 'i32' | 'f32' | 'i32s' | 'ptrs';
 export type Fields = Readonly<Record<string, FieldType>>;
 
 /** Every kernel by export name. */
-export const abi = { ...builtin, ...gemm, ...movement, ...unary } as const satisfies Record<string, Fields>;
+// biome-ignore format: one a line, so that families can be added side by side
+export const abi = {
+  ...builtin,
+  ...conv,
+  ...gemm,
+  ...movement,
+  ...unary,
+} as const satisfies Record<string, Fields>;
 
 export type KernelName = keyof typeof abi;
 

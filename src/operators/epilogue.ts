@@ -71,13 +71,13 @@ export function applyEpilogue(
   bias: ArrayLike<number> | undefined,
   biasAt: (i: number) => number,
   residual: ArrayLike<number> | undefined,
-  { activation, alpha, beta }: BoundActivation,
+  bound?: BoundActivation,
 ): Float64Array {
   for (let i = 0; i < y.length; i++) {
     let x = y[i]!;
     if (bias !== undefined) x += bias[biasAt(i)]!;
     if (residual !== undefined) x += residual[i]!;
-    y[i] = activation.apply(x, alpha, beta);
+    y[i] = bound === undefined ? x : bound.activation.apply(x, bound.alpha, bound.beta);
   }
   return y;
 }

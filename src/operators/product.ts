@@ -97,8 +97,8 @@ export function lowerProduct(call: LowerCall<unknown>, p: Product): void {
   const chunk = chunkRows(k);
   const panels = Math.ceil(n / 8);
   const grain = grainOf(2 * Math.min(m, chunk) * 8 * k);
-  // A unit whose panel is not whole computes it in scratch; wide tiles take up to 4 panels of one row.
-  call.threadScratch(Math.max(128, Math.min(m, chunk) * 32));
+  // Blocks of 64 rows of a panel that are not the result yet.
+  call.threadScratch(64 * 32);
   call.step(
     'gemm',
     {

@@ -1,12 +1,19 @@
 // Every operator by domain and name. A family file exports its operators as a list; adding a family is adding it here.
 
 import type { Node } from '../graph/graph.js';
+import { convOperators } from './conv.js';
 import { dataOperators } from './data.js';
 import { gemmOperators } from './gemm.js';
 import { matMulOperators } from './matmul.js';
 import { callError, type Operator } from './operator.js';
 
-const families: readonly (readonly Operator[])[] = [dataOperators, matMulOperators, gemmOperators];
+// biome-ignore format: one a line, so that families can be added side by side
+const families: readonly (readonly Operator[])[] = [
+  convOperators,
+  dataOperators,
+  gemmOperators,
+  matMulOperators,
+];
 
 const byName = new Map<string, Operator>();
 for (const family of families) for (const op of family) byName.set(`${op.domain}:${op.name}`, op);

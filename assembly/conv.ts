@@ -1,0 +1,397 @@
+// Convolutions of up to three spatial dimensions over an input that is padded already. Offsets replace coordinates: tap t
+// of the window at output pixel p reads x[offset(p) + taps[t]], whatever the dimensions, strides and dilations are.
+//
+//   conv       implicit matrix product, per image and group: W [m, k] · X [k, pixels], k = (channel, tap). A unit packs
+//              the columns of a few panels of 8 pixels into scratch and sweeps output channels over them; the whole
+//              matrix of columns never exists.
+//   depthwise  one input channel an output channel: the window is summed directly, 16 outputs of a row at a time.
+//
+// Both add the products of an output element in the order of k, from zero.
+import { epilogue } from './activation';
+import { at, Epilogue, finish, hasEpilogue } from './epilogue';
+import { madd } from './math';
+import { loadLanes, storeLanes } from './simd';
+import { sweep } from './tile';
+
+@unmanaged
+class PadSpatial {
+  x: usize;
+  y: usize;
+  /** Rows of x a unit's plane has, in depth and height. */
+  depth: i32;
+  height: i32;
+  width: i32;
+  /** The same of y, and where x starts in it. */
+  paddedDepth: i32;
+  paddedHeight: i32;
+  paddedWidth: i32;
+  front: i32;
+  top: i32;
+  left: i32;
+}
+
+/** n zeros. */
+function clear(p: usize, n: i32): void {
+  for (; n >= 4; n -= 4, p += 16) v128.store(p, f32x4.splat(0));
+  if (n > 0) storeLanes(p, f32x4.splat(0), n);
+}
+
+/** n floats. */
+function copy(to: usize, from: usize, n: i32): void {
+  for (; n >= 4; n -= 4, to += 16, from += 16) v128.store(to, v128.load(from));
+  if (n > 0) storeLanes(to, loadLanes(from, n), n);
+}
+
+/** Zeros around every plane of x. Units: planes. */
+export function padSpatial(params: usize, begin: i32, end: i32, scratch: usize): void {
+  const p = changetype<PadSpatial>(params);
+  const rowBytes = <usize>p.width << 2;
+  const planeBytes = <usize>p.depth * <usize>p.height * rowBytes;
+  const paddedRow = <usize>p.paddedWidth << 2;
+  let to = p.y + <usize>begin * <usize>p.paddedDepth * <usize>p.paddedHeight * paddedRow;
+  for (let u = begin; u < end; u++) {
+    let from = p.x + <usize>u * planeBytes;
+    for (let d = 0; d < p.paddedDepth; d++) {
+      const inDepth = d >= p.front && d < p.front + p.depth;
+      for (let h = 0; h < p.paddedHeight; h++) {
+        if (inDepth && h >= p.top && h < p.top + p.height) {
+          clear(to, p.left);
+          copy(to + (<usize>p.left << 2), from, p.width);
+          const right = p.left + p.width;
+          clear(to + (<usize>right << 2), p.paddedWidth - right);
+          from += rowBytes;
+        } else {
+          clear(to, p.paddedWidth);
+        }
+        to += paddedRow;
+      }
+    }
+  }
+}
+
+@unmanaged
+class Conv extends Epilogue {
+  x: usize;
+  /** Packed as A, a matrix of m×k a group. */
+  w: usize;
+  y: usize;
+  groups: i32;
+  /** Output channels and input channels of a group. */
+  m: i32;
+  channels: i32;
+  /** Strides of x in floats: from image to image, channel to channel. */
+  imageStride: i32;
+  channelStride: i32;
+  /** Output pixels of an image, its rows and columns, and how far apart neighbours' windows are in x. */
+  pixels: i32;
+  height: i32;
+  width: i32;
+  strideDepth: i32;
+  strideHeight: i32;
+  strideWidth: i32;
+  taps: usize;
+  tapCount: i32;
+  /** Pixel panels a unit packs; output channels a unit computes, and those it sweeps at a time. */
+  panels: i32;
+  chunk: i32;
+  block: i32;
+}
+
+/** Floats from the start of a channel to the window of pixel `p`, the last one beyond the end. */
+// @ts-ignore: decorator
+@inline
+function windowOffset(c: Conv, p: i32): i32 {
+  p = min(p, c.pixels - 1);
+  const q = p / c.width;
+  const d = q / c.height;
+  return (p - q * c.width) * c.strideWidth + (q - d * c.height) * c.strideHeight + d * c.strideDepth;
+}
+
+/** Packs columns p … p + 3 of the matrix of windows: four floats every 32 bytes. */
+function packHalf(c: Conv, x: usize, p: i32, to: usize): void {
+  const o0 = windowOffset(c, p);
+  const o1 = windowOffset(c, p + 1);
+  const o2 = windowOffset(c, p + 2);
+  const o3 = windowOffset(c, p + 3);
+  const taps = c.taps;
+  const tapsEnd = taps + (<usize>c.tapCount << 2);
+  const step = <usize>c.channelStride << 2;
+  let base = x + (<usize>o0 << 2);
+  if (o1 - o0 == 1 && o2 - o1 == 1 && o3 - o2 == 1) {
+    for (let i = c.channels; i > 0; --i) {
+      for (let t = taps; t != tapsEnd; t += 4) {
+        v128.store(to, v128.load(base + (<usize>load<i32>(t) << 2)));
+        to += 32;
+      }
+      base += step;
+    }
+  } else if (o1 - o0 == 2 && o2 - o1 == 2 && o3 - o2 == 2) {
+    for (let i = c.channels; i > 0; --i) {
+      for (let t = taps; t != tapsEnd; t += 4) {
+        const s = base + (<usize>load<i32>(t) << 2);
+        v128.store(to, v128.shuffle<f32>(v128.load(s), v128.load(s, 12), 0, 2, 5, 7));
+        to += 32;
+      }
+      base += step;
+    }
+  } else {
+    const d1 = <usize>(o1 - o0) << 2;
+    const d2 = <usize>(o2 - o0) << 2;
+    const d3 = <usize>(o3 - o0) << 2;
+    for (let i = c.channels; i > 0; --i) {
+      for (let t = taps; t != tapsEnd; t += 4) {
+        const s = base + (<usize>load<i32>(t) << 2);
+        let v = v128.load32_zero(s);
+        v = v128.load_lane<f32>(s + d1, v, 1);
+        v = v128.load_lane<f32>(s + d2, v, 2);
+        v = v128.load_lane<f32>(s + d3, v, 3);
+        v128.store(to, v);
+        to += 32;
+      }
+      base += step;
+    }
+  }
+}
+
+/** Units: images × groups × groups of pixel panels × chunks of output channels. */
+export function conv(params: usize, begin: i32, end: i32, scratch: usize): void {
+  const c = changetype<Conv>(params);
+  const k = c.channels * c.tapCount;
+  const panelBytes = <usize>k << 5;
+  const pixels = c.pixels;
+  const span = c.panels << 3;
+  const spans = (pixels + span - 1) / span;
+  const chunks = (c.m + c.chunk - 1) / c.chunk;
+  const ldy = <usize>pixels << 2;
+  const finishing = hasEpilogue(c);
+  // Scratch: a block of 8 columns of output, then the packed panels.
+  const packed = scratch + (<usize>c.block << 5);
+  let held = -1;
+  for (let u = begin; u < end; u++) {
+    const where = u / chunks;
+    const first = (u - where * chunks) * c.chunk;
+    const last = min(first + c.chunk, c.m);
+    const matrix = where / spans;
+    const pixel = (where - matrix * spans) * span;
+    const image = matrix / c.groups;
+    const group = matrix - image * c.groups;
+    const pixelEnd = min(pixel + span, pixels);
+    if (where != held) {
+      held = where;
+      const x = c.x + ((<usize>image * <usize>c.imageStride + <usize>(group * c.channels) * <usize>c.channelStride) << 2);
+      let to = packed;
+      for (let p = pixel; p < pixelEnd; p += 8) {
+        packHalf(c, x, p, to);
+        packHalf(c, x, p + 4, to + 16);
+        to += panelBytes;
+      }
+    }
+    for (let row = first; row < last; row += c.block) {
+      const rows = min(c.block, last - row);
+      const channel = group * c.m + row;
+      const outRow = matrix * c.m + row;
+      const w = c.w + ((<usize>channel * <usize>k) << 2);
+      let b = packed;
+      for (let p = pixel; p < pixelEnd; p += 8) {
+        const columns = min(8, pixels - p);
+        const y = c.y + ((<usize>outRow * <usize>pixels + <usize>p) << 2);
+        if (finishing || columns < 8) {
+          sweep(w, b, scratch, 32, k, rows);
+          const bias = at(c.bias, channel, c.biasRow, p, c.biasColumn);
+          const residual = at(c.residual, outRow, c.residualRow, p, c.residualColumn);
+          finish(c, scratch, 32, y, ldy, rows, columns, bias, residual);
+        } else {
+          sweep(w, b, y, ldy, k, rows);
+        }
+        b += panelBytes;
+      }
+    }
+  }
+}
+
+@unmanaged
+class Depthwise extends Epilogue {
+  x: usize;
+  /** Taps of channel 0, of channel 1, … */
+  w: usize;
+  y: usize;
+  channels: i32;
+  channelStride: i32;
+  pixels: i32;
+  height: i32;
+  width: i32;
+  strideDepth: i32;
+  strideHeight: i32;
+  strideWidth: i32;
+  taps: usize;
+  tapCount: i32;
+}
+
+/** Four inputs of neighbouring outputs; `stride` in floats is a constant of the caller where it is 1 or 2. */
+// @ts-ignore: decorator
+@inline
+function gather(s: usize, stride: i32): v128 {
+  if (stride == 1) return v128.load(s);
+  if (stride == 2) return v128.shuffle<f32>(v128.load(s), v128.load(s, 12), 0, 2, 5, 7);
+  const step = <usize>stride << 2;
+  let v = v128.load32_zero(s);
+  v = v128.load_lane<f32>(s + step, v, 1);
+  v = v128.load_lane<f32>(s + 2 * step, v, 2);
+  return v128.load_lane<f32>(s + 3 * step, v, 3);
+}
+
+// @ts-ignore: decorator
+@inline
+function gatherLanes(s: usize, stride: i32, n: i32): v128 {
+  const step = <usize>stride << 2;
+  let v = v128.load32_zero(s);
+  if (n > 1) v = v128.load_lane<f32>(s + step, v, 1);
+  if (n > 2) v = v128.load_lane<f32>(s + 2 * step, v, 2);
+  return v;
+}
+
+/** One row of outputs before the epilogue, into `y`. */
+// @ts-ignore: decorator
+@inline
+function depthwiseRow(x: usize, w: usize, y: usize, width: i32, stride: i32, taps: usize, tapCount: i32): void {
+  const tapsEnd = taps + (<usize>tapCount << 2);
+  const step = <usize>stride << 4;
+  let j = 0;
+  for (; j + 16 <= width; j += 16) {
+    let c0 = f32x4.splat(0), c1 = f32x4.splat(0), c2 = f32x4.splat(0), c3 = f32x4.splat(0);
+    let v = w;
+    for (let t = taps; t != tapsEnd; t += 4) {
+      const s = x + (<usize>load<i32>(t) << 2);
+      const a = v128.load32_splat(v);
+      c0 = madd(a, gather(s, stride), c0);
+      c1 = madd(a, gather(s + step, stride), c1);
+      c2 = madd(a, gather(s + 2 * step, stride), c2);
+      c3 = madd(a, gather(s + 3 * step, stride), c3);
+      v += 4;
+    }
+    v128.store(y, c0);
+    v128.store(y, c1, 16);
+    v128.store(y, c2, 32);
+    v128.store(y, c3, 48);
+    x += 4 * step;
+    y += 64;
+  }
+  for (; j < width; j += 4) {
+    const n = width - j;
+    let c = f32x4.splat(0);
+    let v = w;
+    for (let t = taps; t != tapsEnd; t += 4) {
+      const s = x + (<usize>load<i32>(t) << 2);
+      c = madd(v128.load32_splat(v), n >= 4 ? gather(s, stride) : gatherLanes(s, stride, n), c);
+      v += 4;
+    }
+    storeLanes(y, c, n);
+    x += step;
+    y += 16;
+  }
+}
+
+function depthwiseRow1(x: usize, w: usize, y: usize, width: i32, taps: usize, tapCount: i32): void {
+  depthwiseRow(x, w, y, width, 1, taps, tapCount);
+}
+function depthwiseRow2(x: usize, w: usize, y: usize, width: i32, taps: usize, tapCount: i32): void {
+  depthwiseRow(x, w, y, width, 2, taps, tapCount);
+}
+function depthwiseRowAny(x: usize, w: usize, y: usize, width: i32, stride: i32, taps: usize, tapCount: i32): void {
+  depthwiseRow(x, w, y, width, stride, taps, tapCount);
+}
+
+/** Units: planes, images × channels. */
+export function depthwise(params: usize, begin: i32, end: i32, scratch: usize): void {
+  const c = changetype<Depthwise>(params);
+  const rowBytes = <usize>c.width << 2;
+  const rows = c.pixels / c.width;
+  const finishing = hasEpilogue(c);
+  for (let u = begin; u < end; u++) {
+    const channel = u % c.channels;
+    const x = c.x + ((<usize>u * <usize>c.channelStride) << 2);
+    const w = c.w + ((<usize>channel * <usize>c.tapCount) << 2);
+    let y = c.y + ((<usize>u * <usize>c.pixels) << 2);
+    let residual = at(c.residual, u, c.residualRow, 0, 0);
+    const bias = at(c.bias, channel, c.biasRow, 0, 0);
+    for (let r = 0; r < rows; r++) {
+      const d = r / c.height;
+      const s = x + (<usize>(d * c.strideDepth + (r - d * c.height) * c.strideHeight) << 2);
+      if (c.strideWidth == 1) depthwiseRow1(s, w, y, c.width, c.taps, c.tapCount);
+      else if (c.strideWidth == 2) depthwiseRow2(s, w, y, c.width, c.taps, c.tapCount);
+      else depthwiseRowAny(s, w, y, c.width, c.strideWidth, c.taps, c.tapCount);
+      if (finishing) finish(c, y, rowBytes, y, rowBytes, 1, c.width, bias, residual);
+      y += rowBytes;
+      residual += residual == 0 ? 0 : rowBytes;
+    }
+  }
+}
+
+@unmanaged
+class Col2Im extends Epilogue {
+  /** [planes, taps, input pixels]. */
+  columns: usize;
+  /** [planes, output pixels]. */
+  y: usize;
+  channels: i32;
+  inDepth: i32;
+  inHeight: i32;
+  inWidth: i32;
+  depth: i32;
+  height: i32;
+  width: i32;
+  kernelDepth: i32;
+  kernelHeight: i32;
+  kernelWidth: i32;
+  strideDepth: i32;
+  strideHeight: i32;
+  strideWidth: i32;
+  dilationDepth: i32;
+  dilationHeight: i32;
+  dilationWidth: i32;
+  padDepth: i32;
+  padHeight: i32;
+  padWidth: i32;
+}
+
+/** Adds the taps of a transposed convolution where they fall, in the order of taps. Units: planes, images × channels. */
+export function col2im(params: usize, begin: i32, end: i32, scratch: usize): void {
+  const c = changetype<Col2Im>(params);
+  const inPixels = c.inDepth * c.inHeight * c.inWidth;
+  const pixels = c.depth * c.height * c.width;
+  const taps = c.kernelDepth * c.kernelHeight * c.kernelWidth;
+  const step = <usize>c.strideWidth << 2;
+  for (let u = begin; u < end; u++) {
+    const y = c.y + ((<usize>u * <usize>pixels) << 2);
+    let column = c.columns + ((<usize>u * <usize>taps * <usize>inPixels) << 2);
+    clear(y, pixels);
+    for (let kd = 0; kd < c.kernelDepth; kd++) {
+      for (let kh = 0; kh < c.kernelHeight; kh++) {
+        for (let kw = 0; kw < c.kernelWidth; kw++) {
+          // Input columns whose output column exists: 0 <= iw * stride + shift < width.
+          const shift = kw * c.dilationWidth - c.padWidth;
+          const from = shift >= 0 ? 0 : (c.strideWidth - 1 - shift) / c.strideWidth;
+          const room = c.width - 1 - shift;
+          const to = room < 0 ? 0 : min(c.inWidth, room / c.strideWidth + 1);
+          for (let id = 0; id < c.inDepth; id++) {
+            const od = id * c.strideDepth + kd * c.dilationDepth - c.padDepth;
+            for (let ih = 0; ih < c.inHeight; ih++) {
+              const oh = ih * c.strideHeight + kh * c.dilationHeight - c.padHeight;
+              if (od >= 0 && od < c.depth && oh >= 0 && oh < c.height) {
+                let s = column + (<usize>from << 2);
+                const stop = column + (<usize>to << 2);
+                let o = y + (<usize>((od * c.height + oh) * c.width + from * c.strideWidth + shift) << 2);
+                for (; s < stop; s += 4, o += step) f32.store(o, f32.load(o) + f32.load(s));
+              }
+              column += <usize>c.inWidth << 2;
+            }
+          }
+        }
+      }
+    }
+    if (hasEpilogue(c)) {
+      const bias = at(c.bias, u % c.channels, c.biasRow, 0, 0);
+      finish(c, y, 0, y, 0, 1, pixels, bias, at(c.residual, u, c.residualRow, 0, 0));
+    }
+  }
+}
