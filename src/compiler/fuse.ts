@@ -1,9 +1,25 @@
-// Fusion: rewrites the settled nodes of a segment into fewer, larger ones before they are lowered. Every rewrite is exact
-// in the sense of specs of the operators involved (see each), and never crosses a value that is needed elsewhere.
+// Fusion: rewrites the settled nodes of a segment into fewer, larger ones before they are lowered. fusion/rewriter.ts is
+// the mechanism, the files beside it the patterns by family; here they meet, in the order in which a root tries them.
+
+import type { ModelConstants } from './constants.js';
+import { activationRules, affineRules } from './fusion/activations.js';
+import { linearRules } from './fusion/linear.js';
+import { normalizationRules } from './fusion/normalizations.js';
+import { Rewriter, type Rule, type Rules } from './fusion/rewriter.js';
+import { simplifications } from './fusion/simplify.js';
 import type { SettledNode } from './lowering.js';
 
+const families: readonly Rules[] = [simplifications, normalizationRules, activationRules, linearRules, affineRules];
+
+const rules: Record<string, Rule[]> = {};
+for (const family of families)
+  for (const [kind, list] of Object.entries(family)) rules[kind] = [...(rules[kind] ?? []), ...list];
+
 /** Fuses `items`; values in `keep` must still be computed under their names. */
-export function fuse(items: readonly SettledNode[], keep: ReadonlySet<string>): SettledNode[] {
-  void keep;
-  return [...items];
+export function fuse(
+  items: readonly SettledNode[],
+  keep: ReadonlySet<string>,
+  constants: ModelConstants,
+): SettledNode[] {
+  return new Rewriter(items, keep, constants).run(rules);
 }

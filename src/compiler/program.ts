@@ -5,6 +5,7 @@ import type { Graph } from '../graph/graph.js';
 import type { HostValue, TensorInfo } from '../operators/operator.js';
 import { formatShape, SkepError } from '../tensor/errors.js';
 import { bytesOf, Tensor } from '../tensor/tensor.js';
+import { ModelConstants } from './constants.js';
 import type { CompileOptions, ConstantPool } from './plan.js';
 import { compileSegment, type Known, type Rest, type Segment } from './segment.js';
 
@@ -18,24 +19,23 @@ export class Program {
   readonly graph: Graph;
   readonly #options: CompileOptions;
   readonly #pool: ConstantPool;
-  /** Tensors that are the same for every shape: initializers and what was folded from them alone. */
-  readonly #weights: WeakSet<Tensor>;
+  readonly #constants: ModelConstants;
   readonly #cache = new Map<string, Segment>();
   /** A number a segment, part of the keys of the segments that follow it. */
   readonly #ids = new WeakMap<Segment, number>();
   #nextId = 1;
 
-  constructor(graph: Graph, options: CompileOptions, pool: ConstantPool, weights: WeakSet<Tensor> = new WeakSet()) {
+  constructor(graph: Graph, options: CompileOptions, pool: ConstantPool, constants = new ModelConstants()) {
     this.graph = graph;
     this.#options = options;
     this.#pool = pool;
-    this.#weights = weights;
-    for (const t of graph.initializers.values()) weights.add(t);
+    this.#constants = constants;
+    for (const t of graph.initializers.values()) constants.addWeight(t);
   }
 
   /** A program of a subgraph of this one, sharing options and constants. */
   nested(graph: Graph): Program {
-    return new Program(graph, this.#options, this.#pool, this.#weights);
+    return new Program(graph, this.#options, this.#pool, this.#constants);
   }
 
   /** The first segment. `feeds` holds the inputs and, for a subgraph, the captured names. */
@@ -59,7 +59,7 @@ export class Program {
   #cached(key: string, rest: () => Rest): Segment {
     let segment = this.#cache.get(key);
     if (segment === undefined) {
-      segment = compileSegment(rest(), this.#options, this.#pool, this.#weights);
+      segment = compileSegment(rest(), this.#options, this.#pool, this.#constants);
       this.#ids.set(segment, this.#nextId++);
     } else this.#cache.delete(key);
     // Last used is last in order.

@@ -8,6 +8,7 @@ import { formatNode, SkepError } from '../tensor/errors.js';
 import { sizeOf } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';
 import { byteLength } from '../tensor/types.js';
+import type { ModelConstants } from './constants.js';
 import { fuse } from './fuse.js';
 import { PlanBuilder, type SettledNode } from './lowering.js';
 import type { CompileOptions, ConstantPool, Cut, Plan } from './plan.js';
@@ -35,12 +36,12 @@ export interface Segment {
 /** Folding stops above this many bytes of output: a huge Expand is better computed than stored. */
 const FOLD_LIMIT = 16 << 20;
 
-/** Compiles as far as shapes are known. `weights` are the tensors that belong to the model, not to these shapes. */
+/** Compiles as far as shapes are known. `constants` knows what belongs to the model, not to these shapes. */
 export function compileSegment(
   rest: Rest,
   options: CompileOptions,
   pool: ConstantPool,
-  weights: WeakSet<Tensor>,
+  constants: ModelConstants,
 ): Segment {
   const known = new Map(rest.known);
   const folded = new Map<string, HostValue>();
@@ -49,7 +50,7 @@ export function compileSegment(
   let cut: Cut | undefined;
   while (queue.length > 0 && cut === undefined) {
     const node = queue[0]!;
-    const outcome = settle(node, known, folded, weights);
+    const outcome = settle(node, known, folded, constants);
     if (outcome.kind === 'inline') queue.splice(0, 1, ...outcome.nodes);
     else if (outcome.kind === 'cut') cut = outcome.cut;
     else {
@@ -63,8 +64,8 @@ export function compileSegment(
   for (const node of queue) for (const name of readsOf(node)) needed.add(name);
   if (cut?.kind === 'value') needed.add(cut.name);
 
-  const items = options.fuse === false ? settled : fuse(settled, needed);
-  const builder = new PlanBuilder(options, pool, (t) => weights.has(t));
+  const items = options.fuse === false ? settled : fuse(settled, needed, constants);
+  const builder = new PlanBuilder(options, pool, (t) => constants.isWeight(t));
   const computed = new Set(settled.flatMap((s) => s.node.outputs));
   const inputs = new Set(items.flatMap((s) => [...s.node.inputs]));
   for (const [name, k] of rest.known)
@@ -91,7 +92,7 @@ function settle(
   node: Node,
   known: Map<string, Known>,
   folded: Map<string, HostValue>,
-  weights: WeakSet<Tensor>,
+  constants: ModelConstants,
 ): Outcome {
   const { operator, attributes } = resolve(node);
   const lookup = (name: string): Known => {
@@ -110,7 +111,7 @@ function settle(
     if (branch === 'host')
       throw new SkepError('INVALID_MODEL', `${formatNode(node)}: the condition must be a bool tensor`);
     if (branch.value === undefined) return { kind: 'cut', cut: { kind: 'value', name: node.inputs[0]! } };
-    return { kind: 'inline', nodes: inlineBranch(node, branch.value, known, weights) };
+    return { kind: 'inline', nodes: inlineBranch(node, branch.value, known, constants) };
   }
   const reads = [...readsOf(node)];
   const allConstant = operator.deterministic && reads.every((n) => constant(n) !== undefined);
@@ -138,14 +139,14 @@ function settle(
     const outputs = operator.reference(new Evaluation(node, attributes, values, run));
     const fromWeights = reads.every((n) => {
       const v = constant(n);
-      return v instanceof Tensor && weights.has(v);
+      return v instanceof Tensor && constants.isWeight(v);
     });
     node.outputs.forEach((name, i) => {
       const v = outputs[i];
       if (name === '' || v === undefined) return;
       if (v instanceof Tensor && v.type !== 'string') {
         known.set(name, { type: v.type, dims: v.dims, value: v });
-        if (fromWeights) weights.add(v);
+        if (fromWeights) constants.addWeight(v);
       } else {
         known.set(name, 'host');
         folded.set(name, v);
@@ -172,7 +173,7 @@ function settle(
 }
 
 /** The nodes of the branch an `If` takes, names made unique, then Identity nodes to the If's own outputs. */
-function inlineBranch(node: Node, condition: Tensor, known: Map<string, Known>, weights: WeakSet<Tensor>): Node[] {
+function inlineBranch(node: Node, condition: Tensor, known: Map<string, Known>, constants: ModelConstants): Node[] {
   if (condition.type !== 'bool' || condition.size !== 1)
     throw new SkepError(
       'INVALID_MODEL',
@@ -188,7 +189,7 @@ function inlineBranch(node: Node, condition: Tensor, known: Map<string, Known>, 
     );
   // ONNX names are unique across nesting within a model that verify() accepted, so the branch can be lifted as it is.
   for (const [name, tensor] of graph.initializers) {
-    weights.add(tensor);
+    constants.addWeight(tensor);
     known.set(name, { type: tensor.type, dims: tensor.dims, value: tensor });
   }
   const identities = node.outputs.flatMap((name, i): Node[] =>
