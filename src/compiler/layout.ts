@@ -42,3 +42,52 @@ export function layOut(buffers: readonly Lifetime[]): { readonly offsets: number
   }
   return { offsets, bytes: total };
 }
+
+/** Buffer `from` is read for the last time, if ever, by the step that may overwrite it element by element with `to`. */
+export interface Share {
+  readonly from: number;
+  readonly to: number;
+  readonly step: number;
+}
+
+/**
+ * Which buffers may be one: gives for each the index of the buffer that stands for its group, and the groups' lifetimes
+ * (by that index). A share holds when `from` is dead after the step and `to` begins with it.
+ */
+export function mergeInPlace(
+  buffers: readonly Lifetime[],
+  shares: readonly Share[],
+): { readonly group: number[]; readonly lifetimes: Map<number, Lifetime> } {
+  const parent = buffers.map((_, i) => i);
+  const lifetimes = new Map(buffers.map((b, i) => [i, b] as const));
+  const find = (i: number): number => {
+    let at = i;
+    while (parent[at] !== at) at = parent[at]!;
+    return at;
+  };
+  for (const { from, to, step } of shares) {
+    const a = find(from);
+    const b = find(to);
+    const before = lifetimes.get(a)!;
+    const after = lifetimes.get(b)!;
+    if (a === b || before.last > step || after.first < step || before.bytes !== after.bytes) continue;
+    parent[b] = a;
+    lifetimes.set(a, { bytes: before.bytes, first: before.first, last: after.last });
+    lifetimes.delete(b);
+  }
+  return { group: buffers.map((_, i) => find(i)), lifetimes };
+}
+
+/** The most bytes alive at one step. */
+export function peakOf(buffers: readonly Lifetime[]): number {
+  const changes: [step: number, bytes: number][] = [];
+  for (const b of buffers) changes.push([b.first, align(b.bytes)], [b.last + 1, -align(b.bytes)]);
+  changes.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  let now = 0;
+  let most = 0;
+  for (const [, bytes] of changes) {
+    now += bytes;
+    most = Math.max(most, now);
+  }
+  return most;
+}

@@ -10,8 +10,9 @@ import { sizeOf } from '../tensor/shape.js';
 import { bytesOf, type Tensor } from '../tensor/tensor.js';
 import { byteLength } from '../tensor/types.js';
 import { Encoder, type Place } from './encoder.js';
-import { align, layOut } from './layout.js';
-import type { Argument, CompileOptions, ConstantPool, Plan, Slot, Step } from './plan.js';
+import { inPlaceFields } from './in-place.js';
+import { align, layOut, mergeInPlace, peakOf, type Share } from './layout.js';
+import type { Argument, CompileOptions, ConstantPool, Plan, Slot, Step, StepValue } from './plan.js';
 
 /** A node ready to be lowered: its operator found, its inputs and outputs settled. */
 export interface SettledNode {
@@ -58,6 +59,7 @@ export class PlanBuilder {
   readonly #values = new Map<string, { readonly address: Address; readonly info: OutputInfo }>();
   readonly #inputs: string[] = [];
   readonly #steps: Pending[] = [];
+  readonly #shares: Share[] = [];
   /** This plan's own constants by key, and where they start in the words. */
   readonly #own = new Map<string, { readonly address: Address; readonly data: Uint8Array; readonly offset: number }>();
   #ownBytes = 0;
@@ -109,9 +111,14 @@ export class PlanBuilder {
       if (address !== undefined) this.#touch(address);
       else if (constant === undefined) throw new SkepError('INTERNAL', `the plan does not compute '${name}'`);
     }
-    const arena = this.#buffers.flatMap((b, i) => (b.constant === undefined ? [i] : []));
-    const laid = layOut(arena.map((i) => this.#buffers[i]!));
-    const offsets = new Map(arena.map((b, i) => [b, laid.offsets[i]!] as const));
+    const { group, lifetimes } = mergeInPlace(this.#buffers, this.#shares);
+    const arena = [...lifetimes.keys()].filter((i) => this.#buffers[i]!.constant === undefined);
+    const live = arena.map((i) => lifetimes.get(i)!);
+    const laid = layOut(live);
+    const placed = new Map(arena.map((b, i) => [b, laid.offsets[i]!] as const));
+    const offsets = { get: (buffer: number) => placed.get(group[buffer]!) };
+    const constants = new Map<number, number>();
+    for (const b of this.#buffers) if (b.constant?.base === 'memory') constants.set(b.constant.value, b.bytes);
     const slot = (name: string): Slot => {
       const { address, info } = this.#values.get(name)!;
       return { kind: 'slot', type: info.type, dims: info.dims, offset: offsets.get(address.buffer)! + address.offset };
@@ -127,7 +134,12 @@ export class PlanBuilder {
     }, this.#ownData());
     const steps = this.#steps.map(({ item, call }): Step => {
       const { node, origin, inputs, outputs } = item;
-      const base = { nodes: origin, outputs: node.outputs.filter((n) => n !== '') };
+      const base = {
+        nodes: origin,
+        outputs: node.outputs.filter((n) => n !== ''),
+        operator: node.domain === '' ? node.op : `${node.domain}:${node.op}`,
+        ...valuesOf(item),
+      };
       if (call === undefined)
         return {
           ...base,
@@ -153,6 +165,8 @@ export class PlanBuilder {
       steps,
       ...encoder.finish(),
       arenaBytes: align(laid.bytes + SLACK),
+      liveBytes: peakOf(live),
+      constantBytes: [...constants.values()].reduce((sum, bytes) => sum + bytes, 0),
       threadScratchBytes: this.#threadScratch,
       inputs: new Map(this.#inputs.map((n) => [n, slot(n)])),
       results: new Map([...results].map(([n, constant]) => [n, argument(n, constant)])),
@@ -214,7 +228,21 @@ export class PlanBuilder {
     if (work.units <= 0) return;
     for (const value of Object.values(params))
       for (const v of Array.isArray(value) ? value : [value]) if (typeof v === 'object') this.#touch(v as Address);
+    this.#shareInPlace(kernel, params);
     this.#steps.push({ item, call: { kernel, params, work } });
+  }
+
+  /** The step's output may take an input's place where the kernel allows it; whether it does is settled at the end. */
+  #shareInPlace(kernel: KernelName, params: Readonly<Record<string, unknown>>): void {
+    const fields = inPlaceFields[kernel];
+    if (fields === undefined) return;
+    const to = params[fields.output] as Address;
+    for (const name of fields.inputs) {
+      const from = params[name] as Address | 0;
+      if (from === 0 || from.offset !== 0 || to.offset !== 0 || from.buffer === to.buffer) continue;
+      if (this.#buffers[from.buffer]!.constant !== undefined) continue;
+      this.#shares.push({ from: from.buffer, to: to.buffer, step: this.#steps.length });
+    }
   }
 
   #buffer(buffer: Buffer): Address {
@@ -227,6 +255,19 @@ export class PlanBuilder {
     const b = this.#buffers[address.buffer]!;
     b.last = Math.max(b.last, this.#steps.length);
   }
+}
+
+function valuesOf({ node, inputs, outputs }: SettledNode): { reads: StepValue[]; writes: StepValue[] } {
+  const value = (name: string, info: TensorInfo | OutputInfo): StepValue => ({
+    name,
+    type: info.type,
+    dims: info.dims,
+    constant: 'value' in info && info.value !== undefined,
+  });
+  return {
+    reads: inputs.flatMap((x, i) => (x === undefined ? [] : [value(node.inputs[i]!, x)])),
+    writes: outputs.flatMap((x, i) => (x === undefined || !node.outputs[i] ? [] : [value(node.outputs[i], x)])),
+  };
 }
 
 /** The context of one `lower`. */

@@ -29,7 +29,21 @@ export interface Constant {
 /** What an input of a reference step, or a result of a plan, is. */
 export type Argument = Slot | Constant;
 
+/** A value as a step sees it. */
+export interface StepValue {
+  readonly name: string;
+  readonly type: DataType;
+  readonly dims: readonly number[];
+  /** True when it is known before the plan runs. */
+  readonly constant: boolean;
+}
+
 interface StepBase {
+  /** The operator computed, `Conv` or `skep:Conv` when fusion made it. */
+  readonly operator: string;
+  /** What that operator reads and writes; a kernel call of several for one operator may touch only some of it. */
+  readonly reads: readonly StepValue[];
+  readonly writes: readonly StepValue[];
   /** The graph nodes this step computes (several when fused), the last one first. */
   readonly nodes: readonly Node[];
   /** Names of the values it is part of computing. */
@@ -66,6 +80,10 @@ export interface Plan {
   /** Indices of words that hold a byte offset into `words`: the base of the words is added. */
   readonly wordRelocations: Int32Array;
   readonly arenaBytes: number;
+  /** The most bytes that hold something at one step: no layout can do with a smaller arena. */
+  readonly liveBytes: number;
+  /** Bytes of the model's constants (weights, packed or as they are) that the steps read. */
+  readonly constantBytes: number;
   readonly threadScratchBytes: number;
   /** What must be written before the steps run. */
   readonly inputs: ReadonlyMap<string, Slot>;

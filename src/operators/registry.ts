@@ -3,6 +3,7 @@
 import type { Node } from '../graph/graph.js';
 import { convOperators } from './conv.js';
 import { dataOperators } from './data.js';
+import { fusedOperators } from './fused.js';
 import { gemmOperators } from './gemm.js';
 import { matMulOperators } from './matmul.js';
 import { callError, type Operator } from './operator.js';
@@ -11,6 +12,7 @@ import { callError, type Operator } from './operator.js';
 const families: readonly (readonly Operator[])[] = [
   convOperators,
   dataOperators,
+  fusedOperators,
   gemmOperators,
   matMulOperators,
 ];
