@@ -84,42 +84,75 @@ function divided(kernels: Kernels): Kernels {
   return Object.fromEntries(Object.entries(kernels).map(([name, k]) => [name, inPieces(k)])) as unknown as Kernels;
 }
 
-/** Compiles and executes a graph on this thread; `divide`: every step in small pieces, in another order. */
+export interface RunOptions {
+  readonly kernels?: boolean;
+  readonly fuse?: boolean;
+  /** Every step in small pieces, in another order. */
+  readonly divide?: boolean;
+}
+
+/** What a run of a graph gave, and what it ran. */
+export interface GraphRun {
+  readonly outputs: Map<string, HostValue>;
+  /** Kernels called, in order. */
+  readonly kernels: string[];
+  /** Operators that ran their reference as a step. */
+  readonly references: string[];
+  /** The operator of every step. */
+  readonly operators: string[];
+}
+
+/** A graph on this thread, its plans and weights kept between runs. */
+export class GraphRunner {
+  readonly program: Program;
+  readonly #executor: Executor;
+
+  constructor(graph: Graph, build: Build = 'plain', { divide = false, ...options }: RunOptions = {}) {
+    const memory = new ModelMemory();
+    const heap = new Heap(memory);
+    let module = modules.get(build);
+    if (module === undefined) {
+      module = compileKernelsSync(build);
+      modules.set(build, module);
+    }
+    const bound = bindKernels(module, memory.memory);
+    const team = new TeamLeader(createTeamBuffer(), divide ? divided(bound) : bound, 1, false);
+    this.#executor = new Executor(memory, team, heap);
+    const constants = new SharedConstants(SharedConstants.createBuffer(), memory, heap);
+    this.program = new Program(graph, { build, ...options }, constants);
+  }
+
+  run(feeds: ReadonlyMap<string, HostValue>, wanted = this.program.graph.outputs.map((o) => o.name)): GraphRun {
+    const outputs = new Map<string, HostValue>();
+    const kernels: string[] = [];
+    const references: string[] = [];
+    const operators: string[] = [];
+    const executor = this.#executor;
+    executor.run(
+      this.program,
+      feeds,
+      wanted,
+      (values) => {
+        for (const [i, v] of values.entries()) outputs.set(wanted[i]!, executor.toHost(v));
+      },
+      (step) => {
+        operators.push(step.operator);
+        if (step.kind === 'kernel') kernels.push(step.kernel);
+        else references.push(step.node.op);
+      },
+    );
+    return { outputs, kernels, references, operators };
+  }
+}
+
+/** Compiles and executes a graph on this thread. */
 export function runGraph(
   graph: Graph,
   feeds: ReadonlyMap<string, HostValue>,
   build: Build = 'plain',
-  {
-    divide = false,
-    ...options
-  }: { readonly kernels?: boolean; readonly fuse?: boolean; readonly divide?: boolean } = {},
-): { outputs: Map<string, HostValue>; kernels: string[]; references: string[] } {
-  const memory = new ModelMemory();
-  const heap = new Heap(memory);
-  let module = modules.get(build);
-  if (module === undefined) {
-    module = compileKernelsSync(build);
-    modules.set(build, module);
-  }
-  const bound = bindKernels(module, memory.memory);
-  const team = new TeamLeader(createTeamBuffer(), divide ? divided(bound) : bound, 1, false);
-  const executor = new Executor(memory, team, heap);
-  const constants = new SharedConstants(SharedConstants.createBuffer(), memory, heap);
-  const program = new Program(graph, { build, ...options }, constants);
-  const outputs = new Map<string, HostValue>();
-  const kernels: string[] = [];
-  const references: string[] = [];
-  const names = graph.outputs.map((o) => o.name);
-  executor.run(
-    program,
-    feeds,
-    names,
-    (values) => {
-      for (const [i, v] of values.entries()) outputs.set(names[i]!, executor.toHost(v));
-    },
-    (step) => (step.kind === 'kernel' ? kernels.push(step.kernel) : references.push(step.node.op)),
-  );
-  return { outputs, kernels, references };
+  options: RunOptions = {},
+): GraphRun {
+  return new GraphRunner(graph, build, options).run(feeds);
 }
 
 /** Runs a node with the kernels of a build. */
