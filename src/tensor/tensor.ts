@@ -101,7 +101,8 @@ export function tensorFromBytes<T extends DataType>(type: T, dims: readonly numb
       'INVALID_INPUT',
       `a ${type} tensor of shape ${formatShape(dims)} needs ${need} bytes, got ${bytes.byteLength}`,
     );
-  const aligned = bytes.byteOffset % array.BYTES_PER_ELEMENT === 0 ? bytes : bytes.slice();
+  // Not slice(): a Buffer's gives a view.
+  const aligned = bytes.byteOffset % array.BYTES_PER_ELEMENT === 0 ? bytes : new Uint8Array(bytes);
   return new Tensor(type, new array(aligned.buffer, aligned.byteOffset, length), dims);
 }
 

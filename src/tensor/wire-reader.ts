@@ -187,7 +187,8 @@ export class WireReader {
     const bytes = this.bytes();
     if (bytes.byteLength % size !== 0)
       throw this.error(`packed field ${this.field} has ${bytes.byteLength} bytes, not a multiple of ${size}`);
-    return bytes.byteOffset % size === 0 ? bytes : bytes.slice();
+    // Not slice(): a Buffer's gives a view.
+    return bytes.byteOffset % size === 0 ? bytes : new Uint8Array(bytes);
   }
 
   #packed(): WireReader {
