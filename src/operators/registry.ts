@@ -2,6 +2,7 @@
 
 import type { Node } from '../graph/graph.js';
 import { convOperators } from './conv.js';
+import { convTransposeOperators } from './conv-transpose.js';
 import { dataOperators } from './data.js';
 import { fusedOperators } from './fused.js';
 import { gemmOperators } from './gemm.js';
@@ -11,6 +12,7 @@ import { callError, type Operator } from './operator.js';
 // biome-ignore format: one a line, so that families can be added side by side
 const families: readonly (readonly Operator[])[] = [
   convOperators,
+  convTransposeOperators,
   dataOperators,
   fusedOperators,
   gemmOperators,
