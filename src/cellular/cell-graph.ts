@@ -70,8 +70,6 @@ export function linkNode(
   ahead: boolean,
 ): number {
   const m = s.m;
-  if (m[L.H_LEFT_EDGES]! < count && m[L.H_LEFT_EDGES]! < edgesNeeded(s, inputs, count))
-    throw new CellularError('E_FULL', 'no edge slot is left');
   const node = takeSlot(m, L.H_FREE_NODE, L.H_LEFT_NODES, s.node(0) + L.N_BEFORE, L.NODE_WORDS, 'node');
   const n = s.node(node);
   const r = s.request(m[s.part(part) + L.P_REQUEST]!);
@@ -92,6 +90,7 @@ export function linkNode(
       m[from + L.N_BESIDE] = m[n + L.N_IN]!;
       m[n + L.N_IN] = source;
     } else {
+      if (m[L.H_LEFT_EDGES] === 0) unlinkNode(s, node); // then takeSlot throws
       const edge = takeSlot(m, L.H_FREE_EDGE, L.H_LEFT_EDGES, s.edge(0) + L.E_OUT, L.EDGE_WORDS, 'edge');
       const e = s.edge(edge);
       m[e + L.E_SOURCE] = source;
@@ -110,15 +109,22 @@ export function linkNode(
   return node;
 }
 
-/** Edges that a new node with these inputs takes: one for each input that has a consumer by then. */
-function edgesNeeded(s: State, inputs: ArrayLike<number>, count: number): number {
-  let edges = 0;
-  const seen = new Set<number>();
-  for (let i = 0; i < count; i++) {
-    if (s.m[s.node(inputs[i]!) + L.N_OUT] !== L.NONE || seen.has(inputs[i]!)) edges += 1;
-    seen.add(inputs[i]!);
+/** Takes a half-linked node back, the link made last first. */
+function unlinkNode(s: State, node: number): void {
+  const m = s.m;
+  const n = s.node(node);
+  for (let reference = m[n + L.N_IN]!; reference !== L.NONE; ) {
+    const from = s.node(sourceOf(s, reference));
+    const next = nextInput(s, reference);
+    m[from + L.N_STATUS]! -= L.READER;
+    m[from + L.N_OUT] = nextConsumer(s, m[from + L.N_OUT]!);
+    if (reference < 0) giveSlot(m, L.H_FREE_EDGE, L.H_LEFT_EDGES, s.edge(0) + L.E_OUT, L.EDGE_WORDS, edgeOf(reference));
+    reference = next;
   }
-  return edges;
+  const r = s.request(m[s.part(m[n + L.N_PART]!) + L.P_REQUEST]!);
+  m[r + L.R_FIRST_NODE] = m[n + L.N_BEFORE]!;
+  m[n + L.N_PART] = L.NONE;
+  giveSlot(m, L.H_FREE_NODE, L.H_LEFT_NODES, s.node(0) + L.N_BEFORE, L.NODE_WORDS, node);
 }
 
 /** The node an input reference stands for. */

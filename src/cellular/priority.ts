@@ -31,13 +31,17 @@ export function chooseType(s: State, choice: Choice): void {
   const priority = s.m[L.H_POLICY] as Priority;
   switch (priority) {
     case Priority.oldestRequest:
-      return chooseOldest(s, choice);
+      chooseOldest(s, choice);
+      break;
     case Priority.algorithm1:
-      return chooseByCriteria(s, choice);
+      chooseByCriteria(s, choice);
+      break;
     case Priority.laterFirst:
-      return chooseLatest(s, choice);
+      chooseLatest(s, choice);
+      break;
     case Priority.alternating:
-      return chooseInTurn(s, choice);
+      chooseInTurn(s, choice);
+      break;
     default:
       priority satisfies never;
   }

@@ -47,7 +47,7 @@ export class Scheduler {
       );
     const submit = options.maxTasksToSubmit ?? 1;
     checkInteger('maxTasksToSubmit', submit, 1, capacity.tasks);
-    const state = new State(new Int32Array(room, offset, bases.words), bases);
+    const state = new State(new Int32Array(room, offset, bases.words), capacity);
     format(state, capacity);
     state.m[L.H_POLICY] = options.priority ?? Priority.oldestRequest;
     state.m[L.H_SUBMIT] = submit;
@@ -60,7 +60,7 @@ export class Scheduler {
   constructor(buffer: ArrayBufferLike, offset = 0) {
     const h = new Int32Array(buffer, offset, L.HEADER_WORDS);
     if (h[L.H_MAGIC] !== L.MAGIC) throw new CellularError('E_CONFIG', `no scheduler at offset ${offset}`);
-    const bases = L.layOut({
+    const capacity = {
       requests: h[L.H_REQUESTS]!,
       parts: h[L.H_PARTS]!,
       nodes: h[L.H_NODES]!,
@@ -70,8 +70,8 @@ export class Scheduler {
       instances: h[L.H_INSTANCES]!,
       tasks: h[L.H_TASKS]!,
       largestBatch: h[L.H_LARGEST]!,
-    });
-    this.#s = new State(new Int32Array(buffer, offset, bases.words), bases);
+    };
+    this.#s = new State(new Int32Array(buffer, offset, L.layOut(capacity).words), capacity);
   }
 
   // ── cell types ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -19,31 +19,44 @@ export type RequestState = (typeof RequestState)[keyof typeof RequestState];
 /** Views over the words of one scheduler. Two of them over the same words are the same scheduler. */
 export class State {
   readonly m: Int32Array;
-  readonly #bases: L.Bases;
+  readonly #types: number;
+  readonly #instances: number;
+  readonly #tasks: number;
+  readonly #taskWords: number;
   readonly #requests: number;
   readonly #parts: number;
   readonly #nodes: number;
   readonly #edges: number;
+  /** First word of the stack of free rows, one word a row. */
+  readonly freeRows: number;
+  /** First word of the rows' holders, one word a row: a request or NONE. */
+  readonly rowOwners: number;
 
-  constructor(words: Int32Array, bases: L.Bases) {
+  constructor(words: Int32Array, capacity: L.Capacity) {
+    const bases = L.layOut(capacity);
     this.m = words;
-    this.#bases = bases;
+    this.#types = bases.types;
+    this.#instances = bases.instances;
+    this.#tasks = bases.tasks;
+    this.#taskWords = bases.taskWords;
     this.#requests = bases.requests;
     this.#parts = bases.parts;
     this.#nodes = bases.nodes;
     this.#edges = bases.edges;
+    this.freeRows = bases.rows;
+    this.rowOwners = bases.rows + capacity.rows;
   }
 
   // First word of a record. `m[state.part(p) + P_STEP]` is "the step of part p".
   type(i: number): number {
-    return this.#bases.types + i * L.TYPE_WORDS;
+    return this.#types + i * L.TYPE_WORDS;
   }
   instance(i: number): number {
-    return this.#bases.instances + i * L.INSTANCE_WORDS;
+    return this.#instances + i * L.INSTANCE_WORDS;
   }
   /** The `k`-th task slot of an instance. */
   task(instance: number, k: number): number {
-    return this.#bases.tasks + (instance * this.m[L.H_TASKS]! + k) * this.#bases.taskWords;
+    return this.#tasks + (instance * this.m[L.H_TASKS]! + k) * this.#taskWords;
   }
   request(i: number): number {
     return this.#requests + i * L.REQUEST_WORDS;
@@ -56,14 +69,6 @@ export class State {
   }
   edge(i: number): number {
     return this.#edges + i * L.EDGE_WORDS;
-  }
-  /** The stack of free rows, one word a row. */
-  get freeRows(): number {
-    return this.#bases.rows;
-  }
-  /** Who holds a row: one word a row, a request or NONE. */
-  get rowOwners(): number {
-    return this.#bases.rows + this.m[L.H_ROWS]!;
   }
 
   stateOf(request: number): RequestState {
@@ -176,20 +181,20 @@ export function enqueue(s: State, part: number, ready: number): void {
   const p = s.part(part);
   const request = m[p + L.P_REQUEST]!;
   const t = s.type(m[p + L.P_TYPE]!);
-  // A part that comes back is among the oldest, a new one among the youngest: walk from both ends and meet.
-  let after = m[t + L.T_TAIL]!; // the part it goes behind
+  // A part that comes back is among the oldest, a new one among the youngest: walk from both ends until its place shows.
   let before = m[t + L.T_HEAD]!; // the part it goes in front of
-  while (after !== L.NONE) {
-    if (!goesBefore(s, request, m[s.part(after) + L.P_REQUEST]!)) {
-      before = m[s.part(after) + L.P_NEXT]!;
-      break;
-    }
+  let after = m[t + L.T_TAIL]!; // the part it goes behind
+  while (before !== L.NONE) {
     if (goesBefore(s, request, m[s.part(before) + L.P_REQUEST]!)) {
       after = m[s.part(before) + L.P_PREV]!;
       break;
     }
-    after = m[s.part(after) + L.P_PREV]!;
+    if (!goesBefore(s, request, m[s.part(after) + L.P_REQUEST]!)) {
+      before = m[s.part(after) + L.P_NEXT]!;
+      break;
+    }
     before = m[s.part(before) + L.P_NEXT]!;
+    after = m[s.part(after) + L.P_PREV]!;
   }
   m[p + L.P_NEXT] = before;
   m[p + L.P_PREV] = after;

@@ -133,8 +133,9 @@ export function completeTask(s: State, instance: number): void {
   m[i + L.I_FIRST] = (m[i + L.I_FIRST]! + 1) % m[L.H_TASKS]!;
   m[i + L.I_COUNT]! -= 1;
   m[s.type(m[k + L.K_TYPE]!) + L.T_RUNNING]! -= 1;
-  const end = k + L.K_ENTRIES + 2 * m[k + L.K_SIZE]!;
-  for (let entry = k + L.K_ENTRIES; entry < end; entry += 2) {
+  // Youngest first: then each part that comes back goes in front of the one before, and finds its place at once.
+  const first = k + L.K_ENTRIES;
+  for (let entry = first + 2 * m[k + L.K_SIZE]! - 2; entry >= first; entry -= 2) {
     const part = m[entry]!;
     const p = s.part(part);
     const request = m[p + L.P_REQUEST]!;
@@ -173,7 +174,10 @@ function completeStep(s: State, part: number): void {
   // A stopped chain may have had further steps submitted ahead: they do not count.
   if (m[p + L.P_STEP]! < m[p + L.P_LENGTH]!) m[p + L.P_STEP]! += 1;
   releaseFollower(s, part);
-  if (!hasEnded(s, part)) return queueIfReady(s, part);
+  if (!hasEnded(s, part)) {
+    queueIfReady(s, part);
+    return;
+  }
   const request = m[p + L.P_REQUEST]!;
   m[s.request(request) + L.R_UNFINISHED]! -= 1;
   releaseLaterParts(s, request);
