@@ -26,19 +26,17 @@ const unfolding: fc.Arbitrary<Unfolding> = fc.oneof(
   length.map((n): Unfolding => ({ kind: 'stacked', types: [0, 1, 2], length: n })),
   length.map((n): Unfolding => ({ kind: 'bidirectional', forward: 0, backward: 1, merge: 2, length: n })),
   length.map((n): Unfolding => ({ kind: 'encoder-decoder', encoder: 0, decoder: 1, source: n, maximum: 10 })),
-  fc
-    .record({ source: length, width: fc.integer({ min: 1, max: 4 }) })
-    .map(
-      ({ source, width }): Unfolding => ({
-        kind: 'beam',
-        encoder: 0,
-        decoder: 1,
-        select: 5,
-        source,
-        width,
-        maximum: 6,
-      }),
-    ),
+  fc.record({ source: length, width: fc.integer({ min: 1, max: 4 }) }).map(
+    ({ source, width }): Unfolding => ({
+      kind: 'beam',
+      encoder: 0,
+      decoder: 1,
+      select: 5,
+      source,
+      width,
+      maximum: 6,
+    }),
+  ),
   tree.map((parents): Unfolding => ({ kind: 'tree', leaf: 2, inner: 3, parents })),
   graph.map(
     (nodes): Unfolding => ({

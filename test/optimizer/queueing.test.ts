@@ -54,7 +54,12 @@ test('S3: the model is within 3 % of simulation, batch 1', () => {
     for (const u of [0.1, 0.3, 0.5, 0.7, 0.85]) {
       const rate = u * capacity(system(c, 1));
       const times = Array.from({ length: c }, (_, k) => 100 * profile.factor(k + 1, 1, 1));
-      const { mean } = simulateQueue(system(c, 1), { arrivalRate: rate, requests: u < 0.6 ? 60_000 : 400_000, runs: 2, seed: 11 });
+      const { mean } = simulateQueue(system(c, 1), {
+        arrivalRate: rate,
+        requests: u < 0.6 ? 60_000 : 400_000,
+        runs: 2,
+        seed: 11,
+      });
       near(serf(rate, times).latency, mean.value, 0.03, `c=${c} u=${u}:`);
     }
   }
@@ -65,7 +70,12 @@ test('S3: the chain is within 3 % of simulation, batch 4 and 16', () => {
     for (const u of [0.1, 0.5, 0.85]) {
       const s = system(1, b);
       const rate = u * capacity(s);
-      const { mean, rows, service } = simulateQueue(s, { arrivalRate: rate, requests: u < 0.6 ? 60_000 : 400_000, runs: 2, seed: 5 });
+      const { mean, rows, service } = simulateQueue(s, {
+        arrivalRate: rate,
+        requests: u < 0.6 ? 60_000 : 400_000,
+        runs: 2,
+        seed: 5,
+      });
       const chain = batchChain(rate, s.groups[0].times)!;
       near(chain.latency, mean.value, 0.03, `b=${b} u=${u}:`);
       near(chain.rows, rows, 0.02, 'rows');
