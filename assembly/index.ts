@@ -5,3 +5,5 @@ export { copy, tableCopy, transpose, trilu } from './movement';
 export * from './unary';
 export { gemm, packA, packB } from './gemm';
 export { col2im, conv, depthwise, padSpatial } from './conv';
+export * from './broadcast';
+export { cast } from './cast';

@@ -11,6 +11,7 @@
 //   ptrs   a list of addresses: the word points at them
 //
 // One file a kernel family adds its tables; this one merges them and encodes blocks.
+import { broadcast } from './broadcast.js';
 import { builtin } from './builtin.js';
 import { conv } from './conv.js';
 import { gemm } from './gemm.js';
@@ -23,14 +24,10 @@ export type FieldType = 'ptr' | 'i32' | 'f32' | 'i32s' | 'ptrs';
 export type Fields = Readonly<Record<string, FieldType>>;
 
 /** Every kernel by export name. */
-// biome-ignore format: one a line, so that families can be added side by side
-export const abi = {
-  ...builtin,
-  ...conv,
-  ...gemm,
-  ...movement,
-  ...unary,
-} as const satisfies Record<string, Fields>;
+export const abi = { ...builtin, ...conv, ...gemm, ...movement, ...unary, ...broadcast } as const satisfies Record<
+  string,
+  Fields
+>;
 
 export type KernelName = keyof typeof abi;
 

@@ -4,10 +4,17 @@
 export const unary = {
   /** y[i] = f(x[i]) on float32. Units: blocks of 1024 elements, the last one shorter. */
   unaryF32: { x: 'ptr', y: 'ptr', size: 'i32', kind: 'i32', alpha: 'f32', beta: 'f32' },
+  /** y[i] = x[i] = 0 on bools. Units as above. */
+  notU8: { x: 'ptr', y: 'ptr', size: 'i32' },
+  /** y[i] = (to) x[i] between types of `castCodes`; float16 with float32 only. Units as above. */
+  cast: { x: 'ptr', y: 'ptr', size: 'i32', from: 'i32', to: 'i32' },
 } as const;
 
 /** Elements of a unit. */
 export const unaryBlock = 1024;
+
+/** Codes of element types in the cast kernel. */
+export const castCodes = { float32: 0, int32: 1, int64: 2, uint8: 3, int8: 4, bool: 5, float16: 6 } as const;
 
 /** Codes of functions that are no activations. */
 export const unaryCodes = {
@@ -22,4 +29,10 @@ export const unaryCodes = {
   ceil: 40,
   round: 41,
   sign: 42,
+  sin: 43,
+  cos: 44,
+  /** alpha is lambd, beta is bias. */
+  shrink: 45,
+  square: 46,
+  cube: 47,
 } as const;

@@ -2,7 +2,7 @@
 // and results rounded to their type. Arithmetic is in double precision and rounded once at the end; 32- and 64-bit
 // integers go through BigInt, so that every bit counts and overflow wraps around as in C. Also the shape and type rules
 // that go with them: `sameAs`, `broadcastOf`. Slow and obvious is the aim; kernels are elsewhere.
-import { decode, decodeBig, encode } from '../tensor/convert.js';
+import { decode, decodeBig, encode, encodeBig } from '../tensor/convert.js';
 import { formatShape } from '../tensor/errors.js';
 import { broadcastShapes, broadcastStrides, forEachOffset, sizeOf } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -27,11 +27,7 @@ export function fromNumbers(type: DataType, dims: readonly number[], values: Arr
 
 /** A tensor of integers, wrapped around to `type`. */
 export function fromBigInts(type: DataType, dims: readonly number[], values: ArrayLike<bigint>): Tensor {
-  const { array } = typeInfo(type);
-  const out = new array(values.length);
-  const big = out instanceof BigInt64Array || out instanceof BigUint64Array;
-  for (let i = 0; i < values.length; i++) out[i] = big ? values[i]! : Number(BigInt.asIntN(32, values[i]!));
-  return new Tensor(type, out, dims);
+  return new Tensor(type, encodeBig(type, values), dims);
 }
 
 /** A bool tensor. */

@@ -1,15 +1,20 @@
 // Every operator by domain and name. A family file exports its operators as a list; adding a family is adding it here.
 
 import type { Node } from '../graph/graph.js';
+import { activationOperators } from './activations.js';
+import { arithmeticOperators } from './arithmetic.js';
+import { castOperators } from './cast.js';
 import { convOperators } from './conv.js';
 import { convTransposeOperators } from './conv-transpose.js';
 import { dataOperators } from './data.js';
 import { fusedOperators } from './fused.js';
 import { gemmOperators } from './gemm.js';
+import { identityOperators } from './identity.js';
+import { logicOperators } from './logic.js';
 import { matMulOperators } from './matmul.js';
 import { callError, type Operator } from './operator.js';
+import { unaryOperators } from './unary.js';
 
-// biome-ignore format: one a line, so that families can be added side by side
 const families: readonly (readonly Operator[])[] = [
   convOperators,
   convTransposeOperators,
@@ -17,6 +22,12 @@ const families: readonly (readonly Operator[])[] = [
   fusedOperators,
   gemmOperators,
   matMulOperators,
+  unaryOperators,
+  activationOperators,
+  arithmeticOperators,
+  logicOperators,
+  castOperators,
+  identityOperators,
 ];
 
 const byName = new Map<string, Operator>();
