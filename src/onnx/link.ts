@@ -16,7 +16,7 @@ export const LATEST_IR_VERSION = 13;
 /** Functions calling functions and graphs inside graphs, together. */
 const MAX_DEPTH = 100;
 /** Nodes and names that function calls may add: calls of calls grow exponentially. */
-const MAX_INLINED = 2_000_000;
+const MAX_INLINED = 300_000;
 /** Inlined names are cut to this; a counter keeps them apart. */
 const MAX_NAME = 200;
 

@@ -62,7 +62,7 @@ function externalReader(files: ReadOptions['externalData']): ExternalReader {
     if (offset + length > file.length)
       throw new SkepError(
         'INVALID_MODEL',
-        `needs bytes ${offset} to ${offset + length} of '${location}', which has ${file.length}`,
+        `tensor '${tensor}': needs bytes ${offset} to ${offset + length} of '${location}', which has ${file.length}`,
       );
     return file.subarray(offset, offset + length);
   };

@@ -104,7 +104,8 @@ export function readTensor(r: WireReader, external?: ExternalReader): NamedTenso
     if (type === 'string') throw fail('strings cannot be external data');
     if (external === undefined) throw fail('external data, which is not read here');
     const where = readLocation(entries, byteLength(type, size), fail);
-    return { name, tensor: within(fail, () => denseBool(tensorFromBytes(type, shape, external(where, name)))) };
+    const found = external(where, name);
+    return { name, tensor: within(fail, () => denseBool(tensorFromBytes(type, shape, found))) };
   }
   const typed = [floats, doubles, int32s, int64s, uint64s, strings].filter((x) => x.length > 0).length;
   if (typed > 1 || (typed === 1 && raw !== undefined && raw.length > 0)) throw fail('has data in more than one field');
