@@ -81,13 +81,14 @@ export class MeasuredKnapsack implements Knapsack {
   }
 
   fits(ms: number, limit: Limit): boolean {
-    if (limit.instances < Math.min(this.#threads, this.#batch)) return this.pack(ms, limit) !== undefined;
     const need = new Float64Array(this.#batch + 1).fill(Number.POSITIVE_INFINITY);
     need[0] = 0;
     for (const { threads, batch } of this.#items(ms, limit)) {
       for (let b = batch; b <= this.#batch; b++) need[b] = Math.min(need[b], need[b - batch] + threads);
     }
-    return need[this.#batch] <= this.#threads;
+    if (need[this.#batch] > this.#threads) return false;
+    // Cheap and without the bound on instances: only where that fits is it worth counting them.
+    return limit.instances >= Math.min(this.#threads, this.#batch) || this.pack(ms, limit) !== undefined;
   }
 
   pack(ms: number, limit: Limit): Item[] | undefined {
@@ -184,13 +185,14 @@ export class AnyKnapsack implements Knapsack {
   fits(ms: number, limit: Limit): boolean {
     const batches = this.#batches(ms, limit);
     const options = this.#rows.filter((t) => batches[t] > 0);
-    if (limit.instances < Math.min(this.#threads, this.#batch))
-      return this.#count(batches, options, limit) !== undefined;
     const most = new Float64Array(this.#threads + 1);
     for (const t of options) {
       for (let n = t; n <= this.#threads; n++) most[n] = Math.max(most[n], most[n - t] + batches[t]);
     }
-    return most[this.#threads] >= this.#batch;
+    if (most[this.#threads] < this.#batch) return false;
+    return (
+      limit.instances >= Math.min(this.#threads, this.#batch) || this.#count(batches, options, limit) !== undefined
+    );
   }
 
   /** most[k][n]: most rows of at most k instances on at most n threads, up to the first k that is enough. */

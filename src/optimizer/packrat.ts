@@ -6,15 +6,7 @@
 // the interference measured for its number of instances, not with isolated times. The answer carries the best candidates
 // of every kind beside the one fat instance, so that the live engine can run them once and keep the fat one unless
 // another really is faster (`verified`). And pieces may be of any size, not only of the sizes that were measured.
-import {
-  batchOf,
-  type Configuration,
-  describe,
-  groupInstances,
-  instancesOf,
-  keyOf,
-  threadsOf,
-} from './configuration.js';
+import { type Configuration, describe, groupInstances, instancesOf, keyOf, threadsOf } from './configuration.js';
 import { integerArgument, OptimizerError, quote } from './errors.js';
 import { AnyKnapsack, type Knapsack, MeasuredKnapsack } from './knapsack.js';
 import { MAX_BATCH, MAX_THREADS, Profile, type ProfileInput } from './profile.js';
@@ -235,7 +227,7 @@ function fatOf({ table, threads, batch, sizes }: Problem): Candidate | null {
   return Number.isFinite(fat.latency) ? fat : null;
 }
 
-function explain(winner: Candidate, fat: Candidate | null, { threads, batch, sizes }: Problem): string[] {
+function explain(winner: Candidate, fat: Candidate | null, { threads, batch }: Problem): string[] {
   const name = describe(winner.configuration);
   const used = threadsOf(winner.configuration);
   const reasons: string[] = [];
@@ -255,7 +247,6 @@ function explain(winner: Candidate, fat: Candidate | null, { threads, batch, siz
     );
   }
   if (used < threads) reasons.push(`${threads - used} of ${threads} threads idle: using them is not faster`);
-  if (sizes === 'any' && batchOf(winner.configuration) !== batch) throw new Error('internal: rows lost');
   return reasons;
 }
 

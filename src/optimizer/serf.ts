@@ -117,29 +117,32 @@ export function batchedModel(
   };
   const rowsAt = (n: number, guess: number) => {
     let m = guess;
-    for (let i = 0; i < 3; i++) {
+    for (let i = 0; i < 2; i++) {
       const v = spread(m);
       m = Math.min(batch, Math.max(1, n / (c * (1 + v * elasticity(m)) + (1 + v) / 2)));
     }
     return m;
   };
-  // One state a step up to c, then steps that widen as they go: a hundred or so for any batch.
+  // One state a step up to c, then steps that widen as they go: fifty or so for any batch.
   const end = Math.max(c + 1, Math.ceil(batch * (c + 0.5)));
   const states: number[] = []; // the middle of a step
   const widths: number[] = [];
   for (let last = 0; last < end; ) {
-    const width = Math.min(end - last, Math.max(1, Math.floor((last - c) / 10)));
+    const width = Math.min(end - last, Math.max(1, Math.floor((last - c) / 6)));
     states.push(last + (width + 1) / 2);
     widths.push(width);
     last += width;
   }
-  const logs = new Float64Array(states.length); // of the ms a request takes in this state
+  const times = new Float64Array(states.length); // ms a request takes in this state
   let m = 1;
   for (let i = 0; i < states.length; i++) {
     const n = states[i];
     if (n > c) m = rowsAt(n, m);
-    logs[i] = Math.log(n <= c ? (single * factors[n]) / n : (time(m) * factors[c]) / (c * m));
+    times[i] = n <= c ? (single * factors[n]) / n : (time(m) * factors[c]) / (c * m);
   }
+  const logs = times.map(Math.log);
+  const middles = Float64Array.from(states);
+  const lengths = Float64Array.from(widths);
 
   return (arrivalRate, ca2 = 1) => {
     const rate = arrivalRate / 1000;
@@ -151,13 +154,15 @@ export function batchedModel(
     let inSystem = 0;
     let calm = 1; // weight of the states in which some instance is idle
     let busy = 0;
-    for (let i = 0; i < logs.length; i++) {
-      const n = states[i];
-      const width = widths[i];
-      term *= Math.exp(width * (logRate + logs[i]));
-      sum += term * width;
-      inSystem += n * term * width;
-      busy += Math.min(n, c) * term * width;
+    for (let i = 0; i < times.length; i++) {
+      const n = middles[i];
+      const width = lengths[i];
+      // A wide step counts as so many equal ones.
+      term *= width === 1 ? rate * times[i] : Math.exp(width * (logRate + logs[i]));
+      const weight = term * width;
+      sum += weight;
+      inSystem += n * weight;
+      busy += Math.min(n, c) * weight;
       if (n < c) calm = sum;
       if (term > 1e200) {
         term *= 1e-200;

@@ -1,20 +1,16 @@
 // Packrat's published profiles (ICML 2025; a Xeon machine of 16 cores): its Table 2 to the digit, and our improvements.
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { choose } from '../../src/optimizer/choose.js';
 import { instancesOf, keyOf } from '../../src/optimizer/configuration.js';
 import { optimize } from '../../src/optimizer/packrat.js';
 import type { LatencyTable } from '../../src/optimizer/profile.js';
+import { dataFolder, hasData } from '../data.js';
 
-const root = path.resolve(fileURLToPath(import.meta.url), '../../../..');
-const file = path.resolve(
-  process.env.SKEP_TEST_DATA ?? path.join(root, '../shared/data'),
-  'packrat/profiles-c6420.json',
-);
-
-if (existsSync(file)) {
+if (hasData) {
+  const file = path.join(dataFolder, 'packrat/profiles-c6420.json');
   const profiles = JSON.parse(readFileSync(file, 'utf8')) as { [model: string]: LatencyTable };
   const batches = [8, 16, 32, 64, 128, 256, 512, 1024];
 
@@ -67,8 +63,29 @@ if (existsSync(file)) {
       }
     }
   });
-} else {
-  test.skip(`test data not found at ${file}: Packrat's published profiles`);
+
+  test('P1: speed-up by threads stays below their number, but for two entries where each thread reads half the weights', () => {
+    const beyond: string[] = [];
+    for (const [model, latency] of Object.entries(profiles)) {
+      for (const [t, row] of Object.entries(latency)) {
+        for (const [b, ms] of Object.entries(row as { [b: string]: number })) {
+          const speedUp = latency[1][Number(b)] / ms;
+          if (Number(t) > 1 && speedUp > Number(t)) beyond.push(`${model} t=${t} b=${b}: ${speedUp.toFixed(2)}`);
+        }
+      }
+    }
+    assert.equal(beyond, ['inception t=2 b=8: 2.02', 'gpt2 t=2 b=16: 2.07']);
+  });
+
+  test('S4: a low load picks threads, a high one instances', () => {
+    for (const model of ['resnet', 'inception', 'bert', 'gpt2']) {
+      const pick = (arrivalRate: number) =>
+        choose(profiles[model], { threads: 16, batches: [1], arrivalRate }).configuration[0];
+      const most = choose(profiles[model], { threads: 16, batches: [1], arrivalRate: 1e9 }).prediction.capacity;
+      assert.is(pick(0.01 * most).instances, 1, model);
+      assert.ok(pick(0.97 * most).instances > 1, model);
+    }
+  });
 }
 
 test.run();

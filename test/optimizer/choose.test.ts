@@ -43,7 +43,7 @@ test('a prediction is finite exactly when the configuration keeps up: property',
         assert.ok(Math.abs(quick.capacity / capacity - 1) < 1e-9);
       },
     ),
-    { numRuns: 60 },
+    { numRuns: 40 },
   );
 });
 
@@ -77,8 +77,8 @@ test('S4: low load picks threads, high load picks instances', () => {
 });
 
 for (const [batches, threads, loads, requests] of [
-  [[1], 8, 20, 15_000],
-  [[1, 4, 16], 4, 10, 10_000],
+  [[1], 8, 12, 8_000],
+  [[1, 4, 16], 4, 10, 6_000],
 ] as const) {
   test(`S4: the pick is within 5 % of the best at 90 % of loads, batches ${batches}`, () => {
     const all = everyConfiguration(profile, { threads, batches });

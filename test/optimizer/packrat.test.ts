@@ -86,7 +86,7 @@ for (const sizes of ['measured', 'any'] as const) {
   test(`${sizes}: equals brute force, ties included`, () => {
     fc.assert(
       fc.property(...shape, (latency, threads, batch) => same(latency, { threads, batch, sizes })),
-      { numRuns: 300 },
+      { numRuns: 120 },
     );
   });
 
@@ -95,7 +95,7 @@ for (const sizes of ['measured', 'any'] as const) {
       fc.property(...shape, interference, (latency, threads, batch, s) => {
         same({ latency, ...(s ? { interference: s } : {}) }, { threads, batch, sizes });
       }),
-      { numRuns: 300 },
+      { numRuns: 120 },
     );
   });
 
@@ -125,7 +125,7 @@ for (const sizes of ['measured', 'any'] as const) {
           before = result.latency;
         }
       }),
-      { numRuns: 300 },
+      { numRuns: 120 },
     );
   });
 }
@@ -140,7 +140,7 @@ test('measured: equals brute force with a factor of its own for every (t, b)', (
       (latency, threads, batch, s) =>
         same({ latency, interference: s } as unknown as ProfileInput, { threads, batch, sizes: 'measured' }),
     ),
-    { numRuns: 300 },
+    { numRuns: 120 },
   );
 });
 
