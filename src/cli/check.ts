@@ -1,0 +1,75 @@
+// skep check: runs ONNX test folders and says of each whether it passes, and if not, why.
+import type { LocalOptions } from '../runtime/local.js';
+import { type CaseResult, findCases, runCase, type TestCase, tolerances } from './cases.js';
+import { choiceOption, command, numberOption, UsageError } from './command.js';
+import { formatTime, Progress, print, printJson } from './terminal.js';
+
+export const check = command({
+  name: 'check',
+  synopsis: 'DIR…',
+  summary: 'run ONNX test folders: pass, fail or unsupported, with why',
+  details: `
+Looks in each DIR for folders with model.onnx and test_data_set_N/{input,output}_M.pb (TensorProto, and where the model
+declares so SequenceProto or OptionalProto) and compares outputs with |got - want| <= atol + rtol * |want|.
+
+Exit code 0 when no case fails and at least one passes, 1 otherwise. Unsupported cases are listed but do not fail.`,
+  positionals: [1, Number.POSITIVE_INFINITY],
+  options: {
+    engine: { type: 'string', value: 'ENGINE', help: 'kernels (default), or reference: the slow reference semantics' },
+    build: { type: 'string', value: 'BUILD', help: 'kernels of this build: plain, or fma where this runtime can' },
+    filter: { type: 'string', value: 'REGEXP', help: 'only cases whose name matches' },
+    rtol: { type: 'string', value: 'X', help: 'relative tolerance; default 1e-3' },
+    atol: { type: 'string', value: 'X', help: 'absolute tolerance; default 1e-7, with DFT or STFT 1e-3' },
+    verbose: { type: 'boolean', help: 'also list cases that pass' },
+  },
+  async run({ positionals, options, json }) {
+    const engine = choiceOption(options.engine, 'engine', ['kernels', 'reference']);
+    const build = choiceOption(options.build, 'build', ['plain', 'fma']);
+    const rtol = numberOption(options.rtol, 'rtol');
+    const atol = numberOption(options.atol, 'atol');
+    const tolerance =
+      rtol === undefined && atol === undefined
+        ? undefined
+        : { rtol: rtol ?? tolerances.usual.rtol, atol: atol ?? tolerances.usual.atol };
+    const filter = options.filter === undefined ? undefined : regExp(options.filter);
+    const cases = positionals.flatMap(findCases).filter((c) => filter === undefined || filter.test(c.name));
+    const local: LocalOptions = {
+      ...(engine === undefined ? {} : { engine }),
+      ...(build === undefined ? {} : { build }),
+    };
+    const started = performance.now();
+    const results = runAll(cases, (c) => runCase(c, local, tolerance));
+    const count = (status: CaseResult['status']) => results.filter((r) => r.status === status).length;
+    if (json) printJson({ cases: results });
+    else {
+      for (const { name, status, why } of results)
+        if (options.verbose === true || status !== 'pass')
+          print(`${status.padEnd(11)} ${name}${why === '' ? '' : `: ${why}`}`);
+      const time = formatTime(performance.now() - started);
+      print(`${count('pass')} passed, ${count('fail')} failed, ${count('unsupported')} unsupported in ${time}`);
+    }
+    return count('fail') === 0 && count('pass') > 0 ? 0 : 1;
+  },
+});
+
+function runAll(cases: readonly TestCase[], runOne: (c: TestCase) => CaseResult): CaseResult[] {
+  const progress = new Progress();
+  const results: CaseResult[] = [];
+  let failed = 0;
+  for (const c of cases) {
+    progress.update(`${results.length}/${cases.length} cases, ${failed} failed: ${c.name}`);
+    const result = runOne(c);
+    if (result.status === 'fail') failed++;
+    results.push(result);
+  }
+  progress.done();
+  return results;
+}
+
+function regExp(text: string): RegExp {
+  try {
+    return new RegExp(text);
+  } catch {
+    throw new UsageError(`--filter is no regular expression: '${text}'`);
+  }
+}

@@ -1,0 +1,65 @@
+// The command line: picks the command, parses its words, and turns how it ended into an exit code: 0 done, 1 failed,
+// 2 misused. What the commands do is in a file each.
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { SkepError } from '../tensor/errors.js';
+import { check } from './check.js';
+import { type Command, helpOf, parse, UsageError } from './command.js';
+import { inspect } from './inspect.js';
+import { run } from './run.js';
+import { note, print } from './terminal.js';
+
+const commands: readonly Command[] = [inspect, run, check];
+
+/** Runs a command line; gives the exit code. */
+export async function skep(words: readonly string[]): Promise<0 | 1 | 2> {
+  const [name, ...rest] = words;
+  if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
+    const about = commands.find((c) => c.name === rest[0]);
+    print(about === undefined ? overview() : helpOf(about));
+    return name === undefined ? 2 : 0;
+  }
+  if (name === '--version' || name === '-v') {
+    print(version());
+    return 0;
+  }
+  const found = commands.find((c) => c.name === name);
+  try {
+    if (found === undefined) throw new UsageError(`'${name}' is not a command`);
+    const invocation = parse(found, rest);
+    if (invocation !== 'help') return await found.run(invocation);
+    print(helpOf(found));
+    return 0;
+  } catch (error) {
+    if (error instanceof UsageError) {
+      note(`skep: ${error.message}`);
+      note(`Try 'skep ${found === undefined ? '' : `${found.name} `}--help'.`);
+      return 2;
+    }
+    const machine = rest.includes('--json');
+    if (machine) print(JSON.stringify({ error: describe(error) }));
+    note(`skep: ${error instanceof SkepError && error.code !== 'INTERNAL' ? error.message : trace(error)}`);
+    return 1;
+  }
+}
+
+function describe(error: unknown): { code: string; message: string } {
+  const message = error instanceof Error ? error.message : String(error);
+  return { code: error instanceof SkepError ? error.code : 'INTERNAL', message };
+}
+
+/** Where a failure that nobody foresaw came from. */
+function trace(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+function overview(): string {
+  const width = Math.max(...commands.map((c) => c.name.length + c.synopsis.length)) + 1;
+  const rows = commands.map((c) => `  skep ${`${c.name} ${c.synopsis}`.padEnd(width)}  ${c.summary}`);
+  return ['Neural-network inference for JavaScript.', '', ...rows, '', "'skep COMMAND --help' says more."].join('\n');
+}
+
+function version(): string {
+  const file = fileURLToPath(new URL('../../../package.json', import.meta.url));
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
+}
