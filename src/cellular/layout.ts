@@ -4,7 +4,7 @@
 //   offset ─▶ ┌────────┬───────┬───────────┬──────────┬──────────┬──────────┬──────────┬───────┬──────┐
 //             │ header │ types │ instances │ tasks    │ requests │ parts    │ nodes    │ edges │ rows │
 //             └────────┴───────┴───────────┴──────────┴──────────┴──────────┴──────────┴───────┴──────┘
-//   words       32       12 each  4 each     12 + 2·b   12 each    12 each    8 each     4 each  2 each
+//   words       32       13 each  4 each     12 + 2·b   12 each    12 each    8 each     4 each  2 each
 //
 // - A *request* owns a list of parts and a list of nodes.
 // - A *part* is what a request has to do with one cell type. Either a chain (n steps, each feeding the next, kept as
@@ -53,7 +53,7 @@ export const H_IDLE = 29; // why the last schedule() gave nothing: a Reason
 export const H_TYPE_COUNT = 30; // types in use
 
 // ── cell type ───────────────────────────────────────────────────────────────────────────────────────────────────────
-export const TYPE_WORDS = 12;
+export const TYPE_WORDS = 13;
 export const T_MAX_BATCH = 0;
 export const T_MIN_BATCH = 1;
 export const T_RANK = 2; // priority: later cells higher
@@ -65,6 +65,7 @@ export const T_HEAD = 7; // queue of parts with ready nodes, oldest request firs
 export const T_TAIL = 8;
 export const T_LIVE = 9; // parts of it that exist: at 0 an old version may go
 export const T_USED = 10; // 1 in use, 0 retired
+export const T_PASSED = 12; // tasks of other types since it has had ready nodes and none of its own
 export const T_SKIP = 11; // 1 while this schedule() has found that none of its ready nodes may run here
 
 // ── instance and task ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ export const Reason = {
   noneRunning: 2,
   /** Criterion 3: something is ready. */
   someReady: 3,
-  /** It has the oldest request of all types. */
+  /** No batch is full, and it has the oldest request of all types. */
   oldestRequest: 4,
   /** The latest cell type with anything ready. */
   latestType: 5,
@@ -18,6 +18,10 @@ export const Reason = {
   nextInTurn: 6,
   /** Submitted together with the task before it (maxTasksToSubmit > 1). */
   sameSubmission: 7,
+  /** Of all types it fills most of a batch. */
+  fullest: 8,
+  /** It has been passed over long enough. */
+  overdue: 9,
   nothingReady: 16,
   /** What is ready is pinned to other instances. */
   pinnedElsewhere: 17,
@@ -56,6 +60,10 @@ export function explain(d: Decision, nameOf: (type: number) => string): string {
       return `${head}: ${ready}, ${running}; no type has a full batch or stands idle`;
     case Reason.oldestRequest:
       return `${head}: request ${d.oldest} is the oldest, ${ready}, ${running}`;
+    case Reason.fullest:
+      return `${head}: fills most of a batch, ${ready}, ${running}`;
+    case Reason.overdue:
+      return `${head}: has been passed over long enough, ${ready}, ${running}`;
     case Reason.latestType:
       return `${head}: the latest cell with anything to do, ${ready}, ${running}`;
     case Reason.nextInTurn:

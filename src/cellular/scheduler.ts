@@ -49,7 +49,7 @@ export class Scheduler {
     checkInteger('maxTasksToSubmit', submit, 1, capacity.tasks);
     const state = new State(new Int32Array(room, offset, bases.words), capacity);
     format(state, capacity);
-    state.m[L.H_POLICY] = options.priority ?? Priority.oldestRequest;
+    state.m[L.H_POLICY] = options.priority ?? Priority.fullest;
     state.m[L.H_SUBMIT] = submit;
     const scheduler = new Scheduler(room, offset);
     for (const cell of options.cells) scheduler.addType(cell);
