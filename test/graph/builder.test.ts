@@ -49,7 +49,7 @@ test('shape rules of the rearranging methods', () => {
       ['n', 2, 8],
       ['n', 4, 8],
     ],
-  ); // prettier-ignore
+  );
   assert.equal(g.gather(x, 0, 1).dims, ['n', 8]);
   assert.equal(g.squeeze(g.unsqueeze(x, [0, -1]), [0]).dims, ['n', 6, 8, 1]);
   assert.equal(g.reduceMean(x, [-1]).dims, ['n', 6, 1]);
@@ -90,7 +90,7 @@ test('outputs take their names: of nodes by renaming, of anything else by Identi
   assert.equal(
     graph.outputs.map((o) => o.name),
     ['y', 'same', 'through', 'z'],
-  ); // prettier-ignore
+  );
   assert.equal(
     graph.nodes.map((n) => [n.op, n.inputs, n.outputs]),
     [
@@ -99,7 +99,7 @@ test('outputs take their names: of nodes by renaming, of anything else by Identi
       ['Identity', ['y'], ['same']],
       ['Identity', ['x'], ['through']],
     ],
-  ); // prettier-ignore
+  );
 });
 
 test('subgraphs capture values of the graph around them, also renamed ones', () => {
@@ -134,7 +134,7 @@ test('an omitted input is an empty name, trailing ones are left out', () => {
       ['', 20],
       ['com.microsoft', 1],
     ],
-  ); // prettier-ignore
+  );
 });
 
 test('scopes prefix names, equal small constants are shared', () => {

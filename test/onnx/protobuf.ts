@@ -66,7 +66,7 @@ export function info(field: 11 | 12, name: string): Field {
         ],
       ],
     ],
-  ]; // prettier-ignore
+  ];
 }
 
 /** A ModelProto around a graph, with operator set 17. */
@@ -82,5 +82,5 @@ export function model(graph: readonly Field[], ...more: readonly Field[]): Uint8
       ],
     ],
     ...more,
-  ); // prettier-ignore
+  );
 }

@@ -102,7 +102,7 @@ test('what is not a .npy file says why', () => {
     assert.throws(
       () => readNpy(file),
       (e: unknown) => e instanceof SkepError && pattern.test(e.message),
-    ); // prettier-ignore
+    );
   refuse(Uint8Array.of(), /no magic number/);
   const header = (descr: string, shape: string) => `{'descr': ${descr}, 'fortran_order': False, 'shape': ${shape}, }`;
   refuse(npy(header("'<f4'", '(1000000, 1000)'), Uint8Array.of(1)), /needs 4000000000 bytes, but 1 are left/);
