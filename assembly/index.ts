@@ -1,6 +1,8 @@
 // The kernels' entry point: re-exports every kernel family. Each export has the signature (params, begin, end, scratch).
 export function nop(params: usize, begin: i32, end: i32, scratch: usize): void {}
 export { gather, gatherElements, gatherND, scatterElements, scatterND, tensorScatter } from './indexing';
+export { gridSample, resample, roiAlign } from './sampling';
+export { topK } from './selection';
 export { copy, tableCopy, transpose, trilu } from './movement';
 export * from './unary';
 export { gemm, packA, packB } from './gemm';

@@ -300,7 +300,7 @@ class TriluParams {
   output: usize;
   rows: i32;
   columns: i32;
-  k: i32;
+  k: usize;
   upper: i32;
   size: i32;
 }
@@ -310,11 +310,13 @@ export function trilu(params: usize, begin: i32, end: i32, scratch: usize): void
   const columns = p.columns;
   const size = p.size;
   const bytes = columns * size;
+  // A diagonal beyond the corners is the same as one just beyond them.
+  const k = p.k ? <i32>max<i64>(-p.rows - 1, min<i64>(load<i64>(p.k), columns + 1)) : 0;
   for (let u = begin; u < end; u++) {
     const from = p.input + <usize>u * bytes;
     const to = p.output + <usize>u * bytes;
     // Columns before `edge` are left of the kept diagonal's first column (upper) or kept (lower).
-    const edge = max(0, min(columns, (u % p.rows) + p.k + (p.upper ? 0 : 1))) * size;
+    const edge = max(0, min(columns, (u % p.rows) + k + (p.upper ? 0 : 1))) * size;
     if (p.upper) {
       memory.fill(to, 0, edge);
       copyBytes(to + edge, from + edge, bytes - edge);

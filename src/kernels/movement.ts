@@ -1,7 +1,9 @@
 // Parameter blocks of the kernels that move data (assembly/movement.ts, indexing.ts). Strides, sizes and offsets are in
 // bytes; `wide` is 1 where indices are int64, 0 where they are int32.
+import { sampling } from './sampling.js';
 
 export const movement = {
+  ...sampling,
   /** output[Σ i·outStrides] = input[Σ i·inStrides] over dims; elements of `size` bytes (1, 2, 4, 8, 16); rank ≥ 2. Unit: a row. */
   copy: { input: 'ptr', output: 'ptr', dims: 'i32s', inStrides: 'i32s', outStrides: 'i32s', rank: 'i32', size: 'i32' },
   /**
@@ -26,8 +28,8 @@ export const movement = {
    * a negative entry takes the element at `fill`. Output is dense. Unit: a row of the last axis.
    */
   tableCopy: { input: 'ptr', output: 'ptr', fill: 'ptr', tables: 'ptr', dims: 'i32s', rank: 'i32', size: 'i32' },
-  /** Keeps the upper (or lower) triangle of matrices, zeroes the rest. Unit: a matrix row. */
-  trilu: { input: 'ptr', output: 'ptr', rows: 'i32', columns: 'i32', k: 'i32', upper: 'i32', size: 'i32' },
+  /** Keeps the upper (or lower) triangle of matrices, zeroes the rest; `k` is an int64. Unit: a matrix row. */
+  trilu: { input: 'ptr', output: 'ptr', rows: 'i32', columns: 'i32', k: 'ptr', upper: 'i32', size: 'i32' },
   /** output[o, i] = data[o, indices[i]], runs of `run` bytes. Unit: a run of the output. */
   gather: { data: 'ptr', indices: 'ptr', output: 'ptr', count: 'i32', axisDim: 'i32', run: 'i32', wide: 'i32' },
   /** GatherElements: dims are the indices', strides the data's (that of `axis` zero). Unit: a row of the last axis. */

@@ -249,14 +249,20 @@ const Trilu = operator({
   lower(call) {
     const { type, dims } = call.output(0);
     const size = elementBytes(type);
-    if (size === 0 || (call.has(1) && call.input(1).value === undefined)) return false;
+    if (size === 0 || (call.has(1) && call.input(1).type !== 'int64')) return false;
     const [rows, columns] = dims.slice(-2) as [number, number];
-    // A diagonal beyond the corners is the same as one just beyond them.
-    const k = Math.min(Math.max(call.ints(1)?.[0] ?? 0, -rows - 1), columns + 1);
     if (sizeOf(dims) === 0) return true;
     call.step(
       'trilu',
-      { input: call.in(0), output: call.out(0), rows, columns, k, upper: call.attributes.upper !== 0 ? 1 : 0, size },
+      {
+        input: call.in(0),
+        output: call.out(0),
+        rows,
+        columns,
+        k: call.has(1) ? call.in(1) : 0,
+        upper: call.attributes.upper !== 0 ? 1 : 0,
+        size,
+      },
       { units: sizeOf(dims) / columns, grain: Math.max(1, Math.floor(16384 / (columns * size))) },
     );
     return true;

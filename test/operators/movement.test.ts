@@ -53,7 +53,7 @@ function assertPicked(
   }
 }
 
-function property<T>(name: string, arbitrary: fc.Arbitrary<T>, body: (x: T) => void, numRuns = 60): void {
+function property<T>(name: string, arbitrary: fc.Arbitrary<T>, body: (x: T) => void, numRuns = 30): void {
   test(name, () => fc.assert(fc.property(arbitrary, body), { numRuns, includeErrorInReport: true }));
 }
 
@@ -75,7 +75,7 @@ property(
       (index) => dims.map((_, a) => index[perm.indexOf(a)]!),
     );
   },
-  120,
+  60,
 );
 
 test('Transpose in tiles: large matrices of every element size', () => {
@@ -138,7 +138,7 @@ property(
       (index) => index.map((i, a) => taken[a]![i]!),
     );
   },
-  150,
+  80,
 );
 
 property(
@@ -265,7 +265,7 @@ property(
       },
     );
   },
-  120,
+  60,
 );
 
 test('Pad: a value that is computed, axes, and an empty input', () => {
