@@ -160,8 +160,8 @@ function indexed(table: usize, i: i32): usize {
 // @ts-ignore: decorator
 @inline
 function multiply(panels: i32, a: usize, b: usize, c: usize, ldc: usize, k: i32, rows: i32): void {
-  if (panels == 4) wide1(a, b, c, k);
-  else if (panels == 2) wide2(a, b, c, ldc, k);
+  if (panels == 4) wide1(a, b, (<usize>k) << 5, c, k);
+  else if (panels == 2) wide2(a, b, (<usize>k) << 5, c, ldc, k);
   else sweep(a, b, c, ldc, k, rows);
 }
 

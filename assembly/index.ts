@@ -9,3 +9,4 @@ export { gemm, packA, packB } from './gemm';
 export { col2im, conv, depthwise, padSpatial } from './conv';
 export * from './broadcast';
 export { cast } from './cast';
+export { gruStep, lstmStep, rnnStep } from './recurrent';

@@ -99,12 +99,11 @@ export function sweep(a: usize, b: usize, c: usize, ldc: usize, k: i32, rows: i3
   }
 }
 
-/** One row of A times four neighbouring B panels: enough independent sums to keep up with reading B. */
-export function wide1(a: usize, b: usize, c: usize, k: i32): void {
-  const panel = (<usize>k) << 5;
+/** One row of A times four B panels, `panel` bytes apart: enough independent sums to keep up with reading B. */
+export function wide1(a: usize, b: usize, panel: usize, c: usize, k: i32): void {
   let c0 = f32x4.splat(0), c1 = f32x4.splat(0), c2 = f32x4.splat(0), c3 = f32x4.splat(0);
   let c4 = f32x4.splat(0), c5 = f32x4.splat(0), c6 = f32x4.splat(0), c7 = f32x4.splat(0);
-  const end = b + panel;
+  const end = b + ((<usize>k) << 5);
   let q = b + panel;
   let r = q + panel;
   let s = r + panel;
@@ -130,12 +129,11 @@ export function wide1(a: usize, b: usize, c: usize, k: i32): void {
   v128.store(c, c7, 112);
 }
 
-/** Two rows of A times two neighbouring B panels. */
-export function wide2(a: usize, b: usize, c: usize, ldc: usize, k: i32): void {
-  const panel = (<usize>k) << 5;
+/** Two rows of A times two B panels, `panel` bytes apart. */
+export function wide2(a: usize, b: usize, panel: usize, c: usize, ldc: usize, k: i32): void {
   let c00 = f32x4.splat(0), c01 = f32x4.splat(0), c02 = f32x4.splat(0), c03 = f32x4.splat(0);
   let c10 = f32x4.splat(0), c11 = f32x4.splat(0), c12 = f32x4.splat(0), c13 = f32x4.splat(0);
-  const end = b + panel;
+  const end = b + ((<usize>k) << 5);
   for (let q = b + panel; b != end; b += 32, q += 32) {
     const x = v128.load32_splat(a);
     const y = v128.load32_splat(a, 4);

@@ -16,6 +16,7 @@ import { builtin } from './builtin.js';
 import { conv } from './conv.js';
 import { gemm } from './gemm.js';
 import { movement } from './movement.js';
+import { recurrent } from './recurrent.js';
 import { unary } from './unary.js';
 
 export type FieldType = 'ptr' | 'i32' | 'f32' | 'i32s' | 'ptrs';
@@ -24,10 +25,16 @@ export type FieldType = 'ptr' | 'i32' | 'f32' | 'i32s' | 'ptrs';
 export type Fields = Readonly<Record<string, FieldType>>;
 
 /** Every kernel by export name. */
-export const abi = { ...builtin, ...conv, ...gemm, ...movement, ...unary, ...broadcast } as const satisfies Record<
-  string,
-  Fields
->;
+// biome-ignore format: one a line, so that families can be added side by side
+export const abi = {
+  ...broadcast,
+  ...builtin,
+  ...conv,
+  ...gemm,
+  ...movement,
+  ...recurrent,
+  ...unary,
+} as const satisfies Record<string, Fields>;
 
 export type KernelName = keyof typeof abi;
 

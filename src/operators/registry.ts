@@ -9,18 +9,24 @@ import { convTransposeOperators } from './conv-transpose.js';
 import { dataOperators } from './data.js';
 import { fusedOperators } from './fused.js';
 import { gemmOperators } from './gemm.js';
+import { gruOperators } from './gru.js';
 import { identityOperators } from './identity.js';
 import { logicOperators } from './logic.js';
+import { lstmOperators } from './lstm.js';
 import { matMulOperators } from './matmul.js';
 import { callError, type Operator } from './operator.js';
+import { rnnOperators } from './rnn.js';
 import { unaryOperators } from './unary.js';
 
+// biome-ignore format: one a line, so that families can be added side by side
 const families: readonly (readonly Operator[])[] = [
   convOperators,
   convTransposeOperators,
   dataOperators,
   fusedOperators,
   gemmOperators,
+  gruOperators,
+  lstmOperators,
   matMulOperators,
   unaryOperators,
   activationOperators,
@@ -28,6 +34,7 @@ const families: readonly (readonly Operator[])[] = [
   logicOperators,
   castOperators,
   identityOperators,
+  rnnOperators,
 ];
 
 const byName = new Map<string, Operator>();
