@@ -9,7 +9,7 @@ import { Rewriter, type Rule, type Rules } from './fusion/rewriter.js';
 import { simplifications } from './fusion/simplify.js';
 import type { SettledNode } from './lowering.js';
 
-const families: readonly Rules[] = [simplifications, normalizationRules, activationRules, linearRules, affineRules];
+const families: readonly Rules[] = [simplifications, normalizationRules, activationRules, linearRules];
 
 const rules: Record<string, Rule[]> = {};
 for (const family of families)
@@ -21,5 +21,6 @@ export function fuse(
   keep: ReadonlySet<string>,
   constants: ModelConstants,
 ): SettledNode[] {
-  return new Rewriter(items, keep, constants).run(rules);
+  const fused = new Rewriter(items, keep, constants).run(rules);
+  return new Rewriter(fused, keep, constants).run(affineRules);
 }

@@ -11,4 +11,5 @@ export interface InPlaceFields {
 
 export const inPlaceFields: Partial<Record<KernelName, InPlaceFields>> = {
   unaryF32: { output: 'y', inputs: ['x'] },
+  broadcast: { output: 'y', inputs: ['a', 'b', 'c'] },
 };

@@ -8,7 +8,7 @@ import type { Address, LowerCall, Operator, OutputInfo, TensorInfo, Work } from 
 import { SkepError } from '../tensor/errors.js';
 import { sizeOf } from '../tensor/shape.js';
 import { bytesOf, type Tensor } from '../tensor/tensor.js';
-import { byteLength } from '../tensor/types.js';
+import { byteLength, typeInfo } from '../tensor/types.js';
 import { Encoder, type Place } from './encoder.js';
 import { inPlaceFields } from './in-place.js';
 import { align, layOut, mergeInPlace, peakOf, type Share } from './layout.js';
@@ -228,20 +228,35 @@ export class PlanBuilder {
     if (work.units <= 0) return;
     for (const value of Object.values(params))
       for (const v of Array.isArray(value) ? value : [value]) if (typeof v === 'object') this.#touch(v as Address);
-    this.#shareInPlace(kernel, params);
+    this.#shareInPlace(item, kernel, params);
     this.#steps.push({ item, call: { kernel, params, work } });
   }
 
   /** The step's output may take an input's place where the kernel allows it; whether it does is settled at the end. */
-  #shareInPlace(kernel: KernelName, params: Readonly<Record<string, unknown>>): void {
+  #shareInPlace(
+    { node, inputs, outputs }: SettledNode,
+    kernel: KernelName,
+    params: Readonly<Record<string, unknown>>,
+  ): void {
     const fields = inPlaceFields[kernel];
     if (fields === undefined) return;
     const to = params[fields.output] as Address;
-    for (const name of fields.inputs) {
-      const from = params[name] as Address | 0;
-      if (from === 0 || from.offset !== 0 || to.offset !== 0 || from.buffer === to.buffer) continue;
-      if (this.#buffers[from.buffer]!.constant !== undefined) continue;
-      this.#shares.push({ from: from.buffer, to: to.buffer, step: this.#steps.length });
+    const out = outputs[0]!;
+    if (this.address(node.outputs[0]!)?.buffer !== to.buffer || to.offset !== 0) return;
+    for (const field of fields.inputs) {
+      const from = params[field] as Address | 0;
+      if (from === 0 || from.offset !== 0 || this.#buffers[from.buffer]!.constant !== undefined) continue;
+      // As many elements of the same width: then element i of the output needs element i of the input. Bytes alone would
+      // not do: 16 bools may be a comparison with 4 floats, repeated.
+      const fits = inputs.some(
+        (x, i) =>
+          x !== undefined &&
+          this.address(node.inputs[i]!)?.buffer === from.buffer &&
+          sizeOf(x.dims) === sizeOf(out.dims) &&
+          typeInfo(x.type).bits === typeInfo(out.type).bits,
+      );
+      if (fits && from.buffer !== to.buffer)
+        this.#shares.push({ from: from.buffer, to: to.buffer, step: this.#steps.length });
     }
   }
 

@@ -1,7 +1,7 @@
 // Convolutions and matrix products take in what follows them, and only where that is valid.
 import { test } from 'uvu';
 import { float, type GraphBuilder, type Value } from '../../src/graph/builder.js';
-import { checkFusion, checkUntouched, graphOf } from './fusion.js';
+import { checkFusion, checkUntouched, graphOf, testWith } from './fusion.js';
 
 const image = [2, 4, 6, 5];
 
@@ -16,7 +16,7 @@ function batchNorm(g: GraphBuilder, x: Value, n: number): Value {
   return g.batchNorm(x, positive(g, n), g.weights([n]), g.weights([n]), positive(g, n));
 }
 
-test('batch normalization goes into the weights', () => {
+testWith('BatchNormalization', 'batch normalization goes into the weights', () => {
   for (const bias of [true, false])
     checkFusion(
       graphOf(image, (g, x) => batchNorm(g, conv(g, x, bias), 6)),
@@ -24,7 +24,7 @@ test('batch normalization goes into the weights', () => {
     );
 });
 
-test('grouped and depthwise convolutions take it too', () => {
+testWith('BatchNormalization', 'grouped and depthwise convolutions take it too', () => {
   const options = { pads: [1, 1, 1, 1] };
   checkFusion(
     graphOf(image, (g, x) =>
@@ -38,7 +38,7 @@ test('grouped and depthwise convolutions take it too', () => {
   );
 });
 
-test('transposed convolutions have their channels on the other axis', () => {
+testWith('BatchNormalization', 'transposed convolutions have their channels on the other axis', () => {
   for (const group of [1, 2])
     checkFusion(
       graphOf(image, (g, x) => {
@@ -52,7 +52,7 @@ test('transposed convolutions have their channels on the other axis', () => {
     );
 });
 
-test('a training batch normalization stays', () => {
+testWith('BatchNormalization', 'a training batch normalization stays', () => {
   const graph = graphOf(image, (g, x) => {
     const inputs = [conv(g, x), positive(g, 6), g.weights([6]), g.weights([6]), positive(g, 6)];
     return g.op('BatchNormalization', inputs, { training_mode: 1 }, 3)[0]!;
@@ -104,7 +104,7 @@ test('a constant that widens the result is no bias', () => {
   checkUntouched(graphOf([1, 4, 6, 5], (g, x) => g.add(conv(g, x), g.weights([3, 1, 1, 1]))));
 });
 
-test('a residual and then an activation', () => {
+testWith('BatchNormalization', 'a residual and then an activation', () => {
   checkFusion(
     graphOf([2, 6, 6, 5], (g, x) => {
       const y = g.conv2d(x, g.weights([6, 6, 3, 3]), g.weights([6]), { pads: [1, 1, 1, 1] });

@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert';
 import { float, type GraphBuilder, type Value } from '../../src/graph/builder.js';
 import type { Tensor } from '../../src/tensor/tensor.js';
 import { runGraph } from '../operators/harness.js';
-import { checkFusion, checkUntouched, feedsOf, graphOf } from './fusion.js';
+import { checkFusion, checkUntouched, feedsOf, graphOf, testWith } from './fusion.js';
 
 const dims = [2, 3, 8];
 const activation = ['skep:Activation'];
@@ -102,7 +102,7 @@ function layerNorm(
   return g.div(d, g.sqrt(g.add(variance, 1e-5)));
 }
 
-test('layer normalization from primitives', () => {
+testWith('ReduceMean LayerNormalization', 'layer normalization from primitives', () => {
   checkFusion(
     graphOf(dims, (g, x) => g.add(g.mul(layerNorm(g, x), g.weights([8])), g.weights([8]))),
     ['LayerNormalization'],
@@ -113,14 +113,14 @@ test('layer normalization from primitives', () => {
   );
 });
 
-test('RMS normalization from primitives', () => {
+testWith('ReduceMean RMSNormalization', 'RMS normalization from primitives', () => {
   checkFusion(
     graphOf(dims, (g, x) => g.mul(layerNorm(g, x, { rms: true }), g.weights([8]))),
     ['RMSNormalization'],
   );
 });
 
-test('a mean over another axis, or a scale of another shape, is no layer normalization', () => {
+testWith('ReduceMean', 'a mean over another axis, or a scale of another shape, is no layer normalization', () => {
   const rest = ['ReduceMean', 'Sub', 'Pow', 'ReduceMean', 'Add', 'Sqrt', 'Div', 'Mul'];
   const steps = (build: (g: GraphBuilder, x: Value) => Value) => {
     const graph = graphOf(dims, build);

@@ -152,9 +152,14 @@ interface Gate extends Activated {
 
 /** σ(alpha·x) and clip(x + b, 0, m): what an x · gate(x) is made of. */
 function gateOf(value: Value, r: Rewriter): Gate | undefined {
-  const item = r.only(value, 'Sigmoid', 'HardSigmoid', 'Clip', 'Tanh');
+  const item = r.only(value, 'Sigmoid', 'HardSigmoid', 'Clip', 'Tanh', 'skep:Activation');
   if (item === undefined) return undefined;
   const inner = r.input(item, 0)!;
+  if (item.node.domain === 'skep') {
+    // A hard sigmoid that was primitives itself.
+    const { x, name, params } = activationOf(item, r)!;
+    return name === 'hardSigmoid' ? { x, name: 'hardSwish', params, by: 1, nodes: [item] } : undefined;
+  }
   const a = item.attributes as Readonly<Record<string, number>>;
   switch (item.node.op) {
     case 'Sigmoid': {
@@ -350,5 +355,5 @@ export const activationRules: Rules = {
   Div: [gated, hardSigmoid],
 };
 
-/** Tried after everything else on a root: a pair that a later Gelu or a convolution would use is not taken from it. */
+/** For a walk of its own after all others: a pair that a later Gelu or a convolution would use is not taken from it. */
 export const affineRules: Rules = { Mul: [affine], Div: [affine], Add: [affine], Sub: [affine] };

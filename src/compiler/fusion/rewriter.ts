@@ -14,6 +14,7 @@ import { Inference } from '../../operators/evaluate.js';
 import { type Operator, type TensorInfo, ValueNeeded } from '../../operators/operator.js';
 import { allOperators } from '../../operators/registry.js';
 import { decode } from '../../tensor/convert.js';
+import { SkepError } from '../../tensor/errors.js';
 import { sameShape } from '../../tensor/shape.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import type { ModelConstants } from '../constants.js';
@@ -76,7 +77,10 @@ export class Rewriter {
     this.#items = [...items];
     this.#keep = keep;
     this.#constants = constants;
-    for (const item of items) this.#count(item, 1);
+    for (const [at, item] of items.entries()) {
+      this.#count(item, 1);
+      for (const o of item.node.outputs) if (o !== '') this.#producers.set(o, at);
+    }
   }
 
   /** Applies the rules to every node. Gives what is left, in order. */
@@ -263,7 +267,8 @@ function inferQuietly(operator: Operator, call: Inference) {
     const inferred = operator.infer(call);
     return inferred === 'dynamic' ? undefined : inferred[0];
   } catch (error) {
-    if (error instanceof ValueNeeded) return undefined;
+    // The new node breaks its operator's rules: the pattern was not what it seemed.
+    if (error instanceof ValueNeeded || (error instanceof SkepError && error.code !== 'INTERNAL')) return undefined;
     throw error;
   }
 }
