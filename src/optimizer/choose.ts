@@ -23,8 +23,8 @@ export interface Slo {
 }
 
 export interface ChooseOptions {
-  /** Threads there are. */
-  readonly threads: number;
+  /** Threads there are (default: the most that were measured). */
+  readonly threads?: number;
   /** Requests a second; not needed for `throughput`. */
   readonly arrivalRate?: number;
   /** Default `mean`. */
@@ -69,7 +69,7 @@ const TIE = 0.01;
  */
 export function choose(profile: ProfileInput, options: ChooseOptions): ChooseResult {
   const table = Profile.from(profile);
-  const question = check(options);
+  const question = check(table, options);
   const all = everyConfiguration(table, question);
   if (all.length === 0) {
     throw new OptimizerError(
@@ -83,6 +83,7 @@ export function choose(profile: ProfileInput, options: ChooseOptions): ChooseRes
 }
 
 interface Question extends ChooseOptions {
+  readonly threads: number;
   readonly arrivalRate: number;
   readonly objective: Objective;
   readonly slo: Slo;
@@ -91,7 +92,7 @@ interface Question extends ChooseOptions {
   readonly requests: number;
 }
 
-function check(options: ChooseOptions): Question {
+function check(table: Profile, options: ChooseOptions): Question {
   const objective = options.objective ?? 'mean';
   if (!['mean', 'p99', 'threads', 'throughput'].includes(objective)) {
     throw new OptimizerError(
@@ -110,7 +111,7 @@ function check(options: ChooseOptions): Question {
     ...options,
     objective,
     slo,
-    threads: integerArgument('threads', options.threads, 1, MAX_THREADS),
+    threads: integerArgument('threads', options.threads ?? table.threads.at(-1), 1, MAX_THREADS),
     arrivalRate:
       objective === 'throughput' ? 0 : numberArgument('arrivalRate', options.arrivalRate, Number.MIN_VALUE, 1e9),
     ca2: numberArgument('ca2', options.ca2 ?? 1, 0, 1e6),
@@ -170,20 +171,27 @@ function forLoad(table: Profile, all: readonly Screened[], question: Question): 
   return byValue(chosen);
 }
 
-/** The best by an estimate, but at most two batch sizes of the same instances: they are often nearly equal. */
+/**
+ * The best by an estimate, one entry or two for the same instances: the batch size with the most capacity of those that
+ * tie, which is what a rising load wants, and the very best.
+ */
 function shortlist<R extends Screened>(rated: readonly R[], value: (r: R) => number, length: number): R[] {
-  const seen = new Map<string, number>();
-  const result: R[] = [];
-  for (const r of [...rated].sort((x, y) => value(x) - value(y) || y.capacity - x.capacity)) {
+  const alike = new Map<string, R[]>();
+  for (const r of [...rated].sort((x, y) => value(x) - value(y))) {
     const [{ instances, threads }] = r.configuration;
     const key = `${instances} ${threads}`;
-    const count = seen.get(key) ?? 0;
-    if (count >= 2) continue;
-    seen.set(key, count + 1);
-    result.push(r);
-    if (result.length >= length) break;
+    const group = alike.get(key);
+    if (group === undefined) alike.set(key, [r]);
+    else group.push(r);
   }
-  return result;
+  return [...alike.values()]
+    .flatMap((group) => {
+      const tied = group.filter((r) => Math.abs(value(r) - value(group[0])) <= TIE * Math.abs(value(group[0])));
+      const strongest = tied.reduce((x, y) => (y.capacity > x.capacity ? y : x));
+      return [...new Set([strongest, group[0], group[1] ?? group[0]])].slice(0, 2);
+    })
+    .sort((x, y) => value(x) - value(y) || y.capacity - x.capacity)
+    .slice(0, length);
 }
 
 /** Sorted by value; in front, of those within a tie of the least, the one with the most capacity. */

@@ -153,7 +153,9 @@ export class Controller {
 
   /**
    * What to do now. On 'switch' the controller takes the new configuration for the running one. `queued`: requests waiting
-   * at the moment; a backlog counts as extra load.
+   * at the moment; a backlog counts as extra load. For batch 1 and means it takes microseconds to a few milliseconds; where
+   * tails or several batching instances must be simulated, some tens of milliseconds the first time at each step of the
+   * load: call it where that blocks nobody.
    */
   decide(time: number, queued = 0): Decision {
     if (this.#correction.update()) this.#known.clear();
@@ -176,7 +178,8 @@ export class Controller {
     const excess = Math.max(0, queued - Math.max(2 * batchOf(this.#present), most * ROOM));
     const backlog = excess / DRAIN;
     const rate = step(arrivalRate + backlog, STEP);
-    const variation = ca2 > 0 ? step(Math.max(ca2, 0.1), CA2_STEP) : 0.1;
+    // So few gaps tell 0.5 and 1.5 from 1 only just: what may be Poisson is taken as Poisson.
+    const variation = Math.abs(ca2 - 1) <= 0.5 ? 1 : step(Math.max(ca2, 0.1), CA2_STEP);
     const best = this.#choose(rate, variation);
     if (keyOf(best.configuration) === keyOf(this.#present)) {
       return keep(
@@ -194,6 +197,8 @@ export class Controller {
       !present.stable &&
       (excess > 0 || !this.#predict(this.#present, step(arrivalRate * (1 - error), STEP), variation).stable);
     if (!overloaded || best.prediction.capacity <= present.capacity) {
+      if (!this.#load.settled)
+        return keep(`${from} gains ${percent(gain)}, but the load is just changing`, gain, present);
       if (gain < this.#gain)
         return keep(`${from} gains ${percent(gain)}, less than ${percent(this.#gain)}`, gain, present);
       if (time - this.#switched < this.#hold)
@@ -349,9 +354,9 @@ function roundsOf(profile: Profile, configuration: Configuration, batch: number)
   return rounds * whole + makespan(profile, part).latency;
 }
 
-/** Rounds to a power of `base`. */
+/** Rounds to a power of `base`, within what can be predicted. */
 function step(value: number, base: number): number {
-  return value > 0 ? base ** Math.round(Math.log(value) / Math.log(base)) : 1e-9;
+  return base ** Math.round(Math.log(Math.min(1e8, Math.max(1e-6, value))) / Math.log(base));
 }
 
 function percent(share: number): string {

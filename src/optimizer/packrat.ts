@@ -127,6 +127,9 @@ export function makespan(profile: ProfileInput, configuration: Configuration): C
   return judge(Profile.from(profile), configuration, 'any');
 }
 
+/** Numbers of instances for which interference is solved exactly. */
+const COUNTED = 128;
+
 interface Problem {
   readonly table: Profile;
   readonly threads: number;
@@ -165,12 +168,14 @@ function compare(x: Candidate, y: Candidate): number {
 /**
  * The optimum. Interference depends on the number of instances, so the problem is solved for every number k with the
  * factors of k, allowing up to k instances (fewer are never slower than k says, as factors do not fall with k). Where
- * factors differ within one k, once for each of them as the largest allowed.
+ * factors differ within one k, once for each of them as the largest allowed. Above `COUNTED` instances only equal ones
+ * (`alike`) and the factor of the most are tried: counting a thousand instances exactly would take minutes.
  */
 function solve(problem: Problem): Candidate | undefined {
   const { table, threads, batch, sizes, most } = problem;
   const sack = sizes === 'any' ? new AnyKnapsack(table, threads, batch) : new MeasuredKnapsack(table, threads, batch);
-  const counts = table.hasInterference ? Array.from({ length: most }, (_, i) => i + 1) : [most];
+  const counts = table.hasInterference ? Array.from({ length: Math.min(most, COUNTED) }, (_, i) => i + 1) : [];
+  if (counts.at(-1) !== most) counts.push(most);
   let best: Candidate | undefined;
   for (const k of counts) {
     for (const factor of factorsOf(problem, k)) {

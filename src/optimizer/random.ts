@@ -28,17 +28,26 @@ export function exponential(uniform: Random): number {
   return -Math.log(1 - uniform());
 }
 
+/** A gamma number of mean 1 with squared coefficient of variation 1/shape, shape ≥ 1 (Marsaglia and Tsang 2000). */
+function gamma(shape: number, uniform: Random): number {
+  const d = shape - 1 / 3;
+  const c = 1 / Math.sqrt(9 * d);
+  for (;;) {
+    const normal = Math.sqrt(2 * exponential(uniform)) * Math.cos(2 * Math.PI * uniform());
+    const v = (1 + c * normal) ** 3;
+    if (v > 0 && exponential(uniform) > d * (v - 1 - Math.log(v)) - 0.5 * normal * normal) return (d * v) / shape;
+  }
+}
+
 /**
- * Gaps of mean 1 with squared coefficient of variation `ca2`: 0 constant, below 1 a shifted exponential, 1 exponential
+ * Gaps of mean 1 with squared coefficient of variation `ca2`: 0 constant, below 1 a gamma distribution, 1 exponential
  * (Poisson arrivals), above 1 bursty (hyperexponential with balanced means).
  */
 export function gaps(ca2: number, uniform: Random): () => number {
   numberArgument('ca2', ca2, 0, 1e6);
   if (ca2 === 1) return () => exponential(uniform);
-  if (ca2 < 1) {
-    const share = Math.sqrt(ca2);
-    return () => 1 - share + share * exponential(uniform);
-  }
+  if (ca2 < 1e-6) return () => 1;
+  if (ca2 < 1) return () => gamma(1 / ca2, uniform);
   const p = 0.5 * (1 + Math.sqrt((ca2 - 1) / (ca2 + 1)));
   return () => (uniform() < p ? exponential(uniform) / (2 * p) : exponential(uniform) / (2 * (1 - p)));
 }

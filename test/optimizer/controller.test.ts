@@ -262,6 +262,51 @@ test('bad options are refused at once', () => {
   wrong({ configuration: [{ instances: 1, threads: 77, batch: 1 }] }, /77 threads, batch 1 is not in the profile/);
 });
 
+test('whatever is observed, a decision fits the machine and says why: property', () => {
+  const event = fc.record({
+    wait: fc.double({ min: 0, max: 3000, noNaN: true }),
+    count: fc.integer({ min: 1, max: 300 }),
+    queued: fc.integer({ min: 0, max: 10_000 }),
+    slow: fc.double({ min: 0, max: 50, noNaN: true }),
+    busy: fc.double({ min: 0, max: 9, noNaN: true }),
+  });
+  fc.assert(
+    fc.property(
+      fc.array(event, { maxLength: 40 }),
+      fc.constantFrom('mean', 'makespan', 'threads'),
+      (events, objective) => {
+        const controller = new Controller({
+          profile,
+          threads: 6,
+          batches: [1],
+          objective,
+          slo: { mean: 150 },
+          requests: 1000,
+        });
+        let now = 0;
+        let last = Number.NEGATIVE_INFINITY;
+        for (const { wait, count, queued, slow, busy } of events) {
+          now += wait;
+          controller.arrived(now, count);
+          controller.sampled(queued);
+          for (let i = 0; i < 40; i++) controller.served({ threads: 2, rows: 1, ms: slow * 60, busy });
+          const before = keyOf(controller.configuration);
+          const { action, configuration, reason, arrivalRate, ca2 } = controller.decide(now, queued);
+          assert.ok(threadsOf(configuration) <= 6);
+          assert.is(keyOf(controller.configuration), keyOf(configuration));
+          assert.is(action === 'switch', before !== keyOf(configuration));
+          assert.ok(reason.length > 0 && Number.isFinite(arrivalRate) && Number.isFinite(ca2));
+          if (action === 'switch') {
+            if (!reason.includes('overloaded')) assert.ok(now - last >= 5000, `${reason} after ${now - last} ms`);
+            last = now;
+          }
+        }
+      },
+    ),
+    { numRuns: 60 },
+  );
+});
+
 // S5: a load that goes low, high, low.
 
 test('S5: better than every static configuration, near the oracle, four switches at most', () => {

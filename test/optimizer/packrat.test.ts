@@ -168,6 +168,16 @@ test('any size is never worse than measured sizes on a monotone profile', () => 
   );
 });
 
+test('a machine of 1,024 threads, with interference, is no different', () => {
+  const latency: { [t: number]: { [b: number]: number } } = {};
+  for (let t = 1; t <= 1024; t *= 2) latency[t] = { 1: 100 / t ** 0.9, 64: 2000 / t ** 0.9, 1024: 30_000 / t ** 0.9 };
+  const profile = { latency, interference: { 2: 1.01, 64: 1.2, 1024: 2 } };
+  const result = optimize(profile, { threads: 1024, batch: 5000 });
+  assert.is(batchOf(result.configuration), 5000);
+  assert.ok(threadsOf(result.configuration) <= 1024);
+  assert.is(result.latency, makespan(profile, result.configuration).latency);
+});
+
 test('threads may idle', () => {
   const { configuration, reasons } = optimize({ 12: { 1: 15.87 }, 16: { 1: 17.31 } }, { threads: 16, batch: 1 });
   assert.equal(configuration, [{ instances: 1, threads: 12, batch: 1 }]);
