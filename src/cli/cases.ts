@@ -1,19 +1,26 @@
-// ONNX test folders: a case is a folder with model.onnx and test_data_set_N/{input,output}_M.pb. Finding them, and running
-// one. A case passes when every output of every data set agrees; it is unsupported when Skep says so of its model.
+// ONNX test cases on disk: finding them, and running one. Two layouts, both upstream's:
+//
+//   CASE/model.onnx, CASE/test_data_set_N/{input,output}_M.pb     the usual one
+//   CASE.onnx, CASE_output_M.pb                                   `light` models: element i of n of an input is i / n
+//
+// A case passes when every output of every data set agrees; it is unsupported when Skep says so of its model.
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { type Graph, type Model, type Node, subgraphsOf, type ValueInfo } from '../graph/graph.js';
+import { type Graph, type Node, subgraphsOf, type ValueInfo } from '../graph/graph.js';
 import type { HostValue } from '../operators/operator.js';
 import { LocalModel, type LocalOptions } from '../runtime/local.js';
 import { SkepError } from '../tensor/errors.js';
 import { readValueProto } from '../tensor/sequence-proto.js';
+import { sizeOf } from '../tensor/shape.js';
+import { Tensor } from '../tensor/tensor.js';
 import { difference, type Tolerance } from './compare.js';
 import { readBytes, readModelFile, within } from './files.js';
 
 export interface TestCase {
-  /** The folder relative to where the search began: `node/test_abs`. */
+  /** Where it is, relative to where the search began: `node/test_abs`. */
   readonly name: string;
-  readonly folder: string;
+  /** The model's file. */
+  readonly model: string;
 }
 
 export interface CaseResult {
@@ -27,26 +34,35 @@ export interface CaseResult {
 export function findCases(root: string): TestCase[] {
   if (!existsSync(root) || !statSync(root).isDirectory())
     throw new SkepError('INVALID_INPUT', `${root}: there is no such folder`);
-  if (existsSync(path.join(root, 'model.onnx'))) return [{ name: path.basename(path.resolve(root)), folder: root }];
   const found: TestCase[] = [];
   const visit = (folder: string, name: string) => {
     const entries = readdirSync(folder, { withFileTypes: true });
-    if (name !== '' && entries.some((e) => e.name === 'model.onnx')) found.push({ name, folder });
-    else
-      for (const e of entries)
-        if (e.isDirectory()) visit(path.join(folder, e.name), name === '' ? e.name : `${name}/${e.name}`);
+    const names = new Set(entries.map((e) => e.name));
+    if (names.has('model.onnx')) {
+      found.push({ name: name || path.basename(path.resolve(root)), model: path.join(folder, 'model.onnx') });
+      return;
+    }
+    for (const e of entries) {
+      const inner = name === '' ? e.name : `${name}/${e.name}`;
+      // A link could lead back to where we are.
+      if (e.isDirectory()) visit(path.join(folder, e.name), inner);
+      else if (e.name.endsWith('.onnx') && names.has(`${e.name.slice(0, -5)}_output_0.pb`))
+        found.push({ name: inner.slice(0, -5), model: path.join(folder, e.name) });
+    }
   };
   visit(root, '');
   return found.sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
+type Values = ReadonlyMap<string, HostValue>;
+
 /** Upstream's tolerance, and what DFT and STFT need, whose results are compared near zero. */
 export const tolerances = { usual: { rtol: 1e-3, atol: 1e-7 }, fourier: { rtol: 1e-3, atol: 1e-3 } };
 
 /** Runs a case. Never throws for what is wrong with it. `tolerance` overrides the usual one. */
-export function runCase({ name, folder }: TestCase, options: LocalOptions, tolerance?: Tolerance): CaseResult {
+export function runCase({ name, model }: TestCase, options: LocalOptions, tolerance?: Tolerance): CaseResult {
   try {
-    const why = checkCase(folder, options, tolerance);
+    const why = checkCase(model, options, tolerance);
     return { name, status: why === undefined ? 'pass' : 'fail', why: why ?? '' };
   } catch (error) {
     const status = error instanceof SkepError && error.code === 'UNSUPPORTED' ? 'unsupported' : 'fail';
@@ -55,25 +71,27 @@ export function runCase({ name, folder }: TestCase, options: LocalOptions, toler
   }
 }
 
-function checkCase(folder: string, options: LocalOptions, given: Tolerance | undefined): string | undefined {
-  const source = readModelFile(path.join(folder, 'model.onnx'));
-  const model = new LocalModel(source.graph, options);
-  const fourier = usesOperator(source.graph, (n) => n.op === 'DFT' || n.op === 'STFT');
+function checkCase(file: string, options: LocalOptions, given: Tolerance | undefined): string | undefined {
+  const { graph } = readModelFile(file);
+  const model = new LocalModel(graph, options);
+  const fourier = usesOperator(graph, (n) => n.op === 'DFT' || n.op === 'STFT');
   const tolerance = given ?? (fourier ? tolerances.fourier : tolerances.usual);
+  if (path.basename(file) !== 'model.onnx')
+    return compare(model, ramps(graph), readValues(`${file.slice(0, -5)}_output`, graph.outputs), tolerance);
+  const folder = path.dirname(file);
   const sets = readdirSync(folder).filter((f) => /^test_data_set_\d+$/.test(f));
   sets.sort((a, b) => Number(a.slice(14)) - Number(b.slice(14)));
   if (sets.length === 0) return 'has no test_data_set_N';
   for (const set of sets) {
-    const why = checkSet(model, source, path.join(folder, set), tolerance);
+    // Files are numbered as the model's inputs are.
+    const feeds = readValues(path.join(folder, set, 'input'), graph.inputs);
+    const why = compare(model, feeds, readValues(path.join(folder, set, 'output'), graph.outputs), tolerance);
     if (why !== undefined) return sets.length === 1 ? why : `${set}: ${why}`;
   }
   return undefined;
 }
 
-function checkSet(model: LocalModel, { graph }: Model, folder: string, tolerance: Tolerance): string | undefined {
-  // Files are numbered as the model's inputs are, those that an initializer gives as a default left out or not.
-  const feeds = readSet(folder, 'input', graph.inputs);
-  const wanted = readSet(folder, 'output', graph.outputs);
+function compare(model: LocalModel, feeds: Values, wanted: Values, tolerance: Tolerance): string | undefined {
   if (wanted.size === 0) return 'has no output_N.pb to compare with';
   const outputs = model.run(feeds);
   for (const [name, want] of wanted) {
@@ -83,10 +101,32 @@ function checkSet(model: LocalModel, { graph }: Model, folder: string, tolerance
   return undefined;
 }
 
-function readSet(folder: string, what: 'input' | 'output', declared: readonly ValueInfo[]): Map<string, HostValue> {
+/** What `light` models are fed: 0, 1/n, 2/n, …; dimensions left open are 1. */
+function ramps(graph: Graph): Values {
+  const feeds = new Map<string, HostValue>();
+  for (const { name, type } of graph.inputs) {
+    if (graph.initializers.has(name)) continue;
+    if (type?.kind !== 'tensor' || type.type !== 'float32' || type.dims === undefined)
+      throw new SkepError('UNSUPPORTED', `input '${name}': only float32 tensors can be made up`);
+    const dims = type.dims.map((d) => (typeof d === 'number' ? d : 1));
+    const n = sizeOf(dims);
+    feeds.set(
+      name,
+      new Tensor(
+        'float32',
+        Float32Array.from({ length: n }, (_, i) => i / n),
+        dims,
+      ),
+    );
+  }
+  return feeds;
+}
+
+/** The values in PREFIX_0.pb, PREFIX_1.pb, …, by the names they are declared under. */
+function readValues(prefix: string, declared: readonly ValueInfo[]): Values {
   const values = new Map<string, HostValue>();
   for (const [i, { name, type }] of declared.entries()) {
-    const file = path.join(folder, `${what}_${i}.pb`);
+    const file = `${prefix}_${i}.pb`;
     if (existsSync(file))
       values.set(
         name,

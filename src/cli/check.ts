@@ -10,7 +10,8 @@ export const check = command({
   summary: 'run ONNX test folders: pass, fail or unsupported, with why',
   details: `
 Looks in each DIR for folders with model.onnx and test_data_set_N/{input,output}_M.pb (TensorProto, and where the model
-declares so SequenceProto or OptionalProto) and compares outputs with |got - want| <= atol + rtol * |want|.
+declares so SequenceProto or OptionalProto) and compares outputs with |got - want| <= atol + rtol * |want|. Also knows
+the layout of ONNX's light models: NAME.onnx with NAME_output_M.pb beside it.
 
 Exit code 0 when no case fails and at least one passes, 1 otherwise. Unsupported cases are listed but do not fail.`,
   positionals: [1, Number.POSITIVE_INFINITY],

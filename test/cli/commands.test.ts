@@ -1,7 +1,7 @@
 // The command line as a user meets it: its output and its exit code. Most of it in this process, for starting one takes
 // longer than what it does.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { test } from 'uvu';
@@ -9,6 +9,7 @@ import * as assert from 'uvu/assert';
 import { skep as runCommand } from '../../src/cli/skep.js';
 import { writeModel } from '../../src/onnx/writer.js';
 import { readNpy, writeNpy } from '../../src/tensor/npy.js';
+import { writeValueProto } from '../../src/tensor/sequence-proto.js';
 import { Tensor } from '../../src/tensor/tensor.js';
 import { a, b, binaryModel, product, temporaryFolder, writeCase } from './folders.js';
 
@@ -71,6 +72,14 @@ test('check exits 0 when nothing fails and something passes', async () => {
   assert.is((await skep('check', at('cases', 'suite', 'good'))).code, 0);
   assert.is((await skep('check', at('cases', 'unknown'))).code, 1);
   assert.is((await skep('check', at('cases'), '--filter', 'no such case')).code, 1);
+});
+
+test('check feeds light models ramps', async () => {
+  writeCase(at('light', 'sum'), binaryModel('Add'));
+  renameSync(at('light', 'sum', 'model.onnx'), at('light', 'sum.onnx'));
+  writeFileSync(at('light', 'sum_output_0.pb'), writeValueProto(new Tensor('float32', Float32Array.of(0, 1), [1, 2])));
+  writeFileSync(at('light', 'alone.onnx'), 'no output beside it: not a case');
+  assert.match((await skep('check', at('light'), '--verbose')).out, /^pass {8}sum\n1 passed, 0 failed/);
 });
 
 test('check survives a file that is no model', async () => {
