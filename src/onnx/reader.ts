@@ -44,6 +44,8 @@ function recognize(bytes: Uint8Array): string | undefined {
 
 function externalReader(files: ReadOptions['externalData']): ExternalReader {
   const opened = new Map<string, Uint8Array>();
+  // Tensors that do not lie at their alignment are copied; overlapping ones could ask for any amount.
+  const copied = new Map<string, number>();
   return ({ location, offset, length }, tensor) => {
     checkLocation(location, tensor);
     if (files === undefined)
@@ -64,6 +66,15 @@ function externalReader(files: ReadOptions['externalData']): ExternalReader {
         'INVALID_MODEL',
         `tensor '${tensor}': needs bytes ${offset} to ${offset + length} of '${location}', which has ${file.length}`,
       );
+    if ((file.byteOffset + offset) % 16 !== 0) {
+      const total = (copied.get(location) ?? 0) + length;
+      if (total > 2 * file.length)
+        throw new SkepError(
+          'INVALID_MODEL',
+          `tensor '${tensor}': '${location}' is read over and over, out of alignment`,
+        );
+      copied.set(location, total);
+    }
     return file.subarray(offset, offset + length);
   };
 }

@@ -25,9 +25,6 @@ export interface NamedTensor {
   readonly tensor: Tensor;
 }
 
-/** A dense tensor made of a sparse one may take this many bytes: a few bytes of file could ask for any amount. */
-const MAX_DENSE_BYTES = 2 ** 28;
-
 /** Reads a TensorProto. Throws INVALID_MODEL with the tensor's name and byte. */
 export function readTensorProto(bytes: Uint8Array): NamedTensor {
   return readTensor(new WireReader(bytes, 'TensorProto'));
@@ -236,13 +233,13 @@ export function readSparseTensor(r: WireReader, external?: ExternalReader): Name
   if (type === 'string' || typeInfo(type).bits < 8 || typeInfo(type).kind === 'complex')
     throw fail(`of ${type} is not supported`);
   const bytes = byteLength(type, sizeOf(dims));
-  if (bytes > MAX_DENSE_BYTES) throw fail(`takes ${bytes} bytes when dense; the limit is ${MAX_DENSE_BYTES}`);
   const count = values.tensor.size;
   if (indices === undefined && count > 0) throw fail('has no indices');
   const at = indices?.tensor.data as BigInt64Array | undefined;
   const pairs = indices?.tensor.dims.length === 2;
   if (at !== undefined && (indices!.tensor.type !== 'int64' || at.length !== count * (pairs ? dims.length : 1)))
     throw fail(`its ${count} values do not match its indices`);
+  if (!r.allow(bytes)) throw fail(`takes ${bytes} bytes when dense, out of proportion to the file`);
   const strides = stridesOf(dims);
   const dense = zeros(type, dims);
   const from = values.tensor.data as Float32Array;

@@ -1,5 +1,6 @@
 // Tensor: an element type, a shape and the elements, row-major. The class a user meets; compatible by shape with
 // onnxruntime-common's, and what the reference semantics compute on. It owns no WebAssembly memory.
+import { encode } from './convert.js';
 import { formatShape, SkepError } from './errors.js';
 import { checkShape, sizeOf } from './shape.js';
 import { arrayLength, type DataType, dataTypes, type TypedArray, typeInfo } from './types.js';
@@ -140,11 +141,17 @@ function fromView(type: DataType, data: ArrayBufferView): TypedArray {
 
 function fromValues(type: DataType, values: readonly unknown[]): TypedArray {
   const { array, kind, bits } = typeInfo(type);
-  if (kind === 'float' && bits < 32)
-    throw new SkepError(
-      'INVALID_INPUT',
-      `data of a ${type} tensor must be given as bits (${array.name}); see encode()`,
-    );
+  if (kind === 'float' && bits < 8)
+    throw new SkepError('INVALID_INPUT', `data of a ${type} tensor must be given as bits (${array.name})`);
+  if (kind === 'float' && bits < 32) {
+    const wrong = values.findIndex((x) => typeof x !== 'number');
+    if (wrong >= 0)
+      throw new SkepError(
+        'INVALID_INPUT',
+        `value ${wrong} of a ${type} tensor must be a number, got ${typeof values[wrong]}`,
+      );
+    return encode(type, values as readonly number[]);
+  }
   const out = new array(values.length);
   const big = out instanceof BigInt64Array || out instanceof BigUint64Array;
   for (let i = 0; i < values.length; i++) {

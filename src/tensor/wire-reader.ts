@@ -19,6 +19,13 @@ const FIXED32 = 5;
 const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const lenient = new TextDecoder('utf-8', { ignoreBOM: true });
 
+/**
+ * Memory that a few bytes of file may ask for (zeros of a sparse tensor), all together: this, and so many times the
+ * file's size.
+ */
+const ALLOWANCE = 2 ** 26;
+const ALLOWANCE_RATIO = 64;
+
 /** Values of one repeated numeric field, which may come packed, unpacked, or both by turns. */
 export type Parts<T> = ArrayLike<T>[];
 
@@ -31,6 +38,8 @@ export class WireReader {
   /** Byte of the whole file at which `bytes[0]` lies, so that nested messages report file offsets. */
   readonly #base: number;
   readonly #what: string;
+  /** Bytes still to be had by `allow`, shared by all cursors over one file. */
+  readonly #allowance: { left: number };
   #at = 0;
   #lo = 0;
   #hi = 0;
@@ -40,19 +49,26 @@ export class WireReader {
   /** Where that field begins, in bytes from the start of the file. */
   offset: number;
 
-  constructor(bytes: Uint8Array, what: string, base = 0, depth = 0) {
+  constructor(bytes: Uint8Array, what: string, base = 0, depth = 0, allowance?: { left: number }) {
     this.#bytes = bytes;
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.#end = bytes.byteLength;
     this.#what = what;
     this.#base = base;
     this.#depth = depth;
+    this.#allowance = allowance ?? { left: ALLOWANCE + ALLOWANCE_RATIO * bytes.byteLength };
     this.offset = base;
   }
 
   /** An error that says what was being read and at which byte. */
   error(message: string, at = this.#base + this.#at): SkepError {
     return new SkepError('INVALID_MODEL', `${this.#what} at byte ${at}: ${message}`);
+  }
+
+  /** False when memory that is not backed by bytes of the file would grow out of proportion to it. */
+  allow(bytes: number): boolean {
+    this.#allowance.left -= bytes;
+    return this.#allowance.left >= 0;
   }
 
   /** Steps to the next field; false at the end of the message. */
@@ -114,7 +130,7 @@ export class WireReader {
   message(what: string): WireReader {
     const bytes = this.bytes();
     if (this.#depth >= MAX_DEPTH) throw this.error(`messages are nested deeper than ${MAX_DEPTH}`, this.offset);
-    return new WireReader(bytes, what, this.#base + this.#at - bytes.length, this.#depth + 1);
+    return new WireReader(bytes, what, this.#base + this.#at - bytes.length, this.#depth + 1, this.#allowance);
   }
 
   /** Appends the value(s) of a repeated int64 (or int32, enum) field as numbers. */
@@ -193,7 +209,7 @@ export class WireReader {
 
   #packed(): WireReader {
     const bytes = this.bytes();
-    return new WireReader(bytes, this.#what, this.#base + this.#at - bytes.length, this.#depth);
+    return new WireReader(bytes, this.#what, this.#base + this.#at - bytes.length, this.#depth, this.#allowance);
   }
 
   #countVarints(): number {

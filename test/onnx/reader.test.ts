@@ -198,7 +198,24 @@ test('sparse initializers and attributes become dense', () => {
   }
   const beyond: Field = f(2, f(1, 2), f(2, 7), f(7, 1), f(7, 6));
   refuses(() => readModel(model([f(15, values('w'), beyond, ...dims)])), /sparse tensor 'w': index 6 is outside/);
-  refuses(() => readModel(model([f(15, values('w'), flat, f(3, 2 ** 29))])), /takes 2147483648 bytes when dense/);
+  refuses(
+    () => readModel(model([f(15, values('w'), flat, f(3, 2 ** 29))])),
+    /takes 2147483648 bytes when dense, out of proportion/,
+  );
+});
+
+test('small files cannot ask for much memory', () => {
+  // Each of a thousand sparse tensors, of some forty bytes, wants a megabyte of zeros.
+  const sparse = Array.from({ length: 1000 }, (_, i) =>
+    f(15, f(1, f(1, 0), f(2, 1), f(8, `w${i}`), f(9, new Uint8Array())), f(3, 2 ** 18)),
+  );
+  refuses(() => readModel(model(sparse)), /takes 1048576 bytes when dense, out of proportion to the file/);
+  // Each of a thousand tensors is the same external data, out of alignment.
+  const outside = Array.from({ length: 1000 }, (_, i) =>
+    f(5, f(1, 2 ** 16), f(2, 1), f(8, `w${i}`), entry(13, 'location', 'w'), entry(13, 'offset', '1'), f(14, 1)),
+  );
+  const file = new Uint8Array(2 ** 18 + 1);
+  refuses(() => readModel(model(outside), { externalData: () => file }), /tensor 'w2': 'w' is read over and over/);
 });
 
 test('attributes of every kind', () => {
