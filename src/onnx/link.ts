@@ -171,7 +171,7 @@ class Linker {
       if (value !== undefined) attributes.set(name, value);
     }
     const { op, domain, name } = raw;
-    const fn = this.#functions.get(functionKey(domain, op, raw.overload));
+    const fn = this.#functions.size === 0 ? undefined : this.#functions.get(functionKey(domain, op, raw.overload));
     if (fn !== undefined) {
       this.#call(fn, raw, inputs, outputs, attributes, scope, into);
       return;

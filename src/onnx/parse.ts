@@ -345,7 +345,8 @@ function guessType(v: AttributeFields): number {
   if (v.strings.length > 0) return 8;
   if (v.tensors.length > 0) return 9;
   if (v.graphs.length > 0) return 10;
-  return 0;
+  // An empty list, of whatever.
+  return 7;
 }
 
 function parseValueInfo(r: WireReader): ValueInfo {

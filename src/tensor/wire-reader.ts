@@ -151,7 +151,8 @@ export class WireReader {
   /** The same for int32_data: low 32 bits only, in a smaller array. */
   int32s(into: Parts<number>): void {
     if (this.#wire === VARINT) {
-      single(into, this.int() | 0);
+      this.#varint();
+      single(into, this.#lo | 0);
       return;
     }
     const packed = this.#packed();

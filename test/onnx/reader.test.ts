@@ -235,6 +235,7 @@ test('attributes of every kind', () => {
     f(5, f(1, 'type'), f(14, f(4, f(1, f(1, f(1, 7))))), f(20, 13)),
     f(5, f(1, 'old'), f(3, 3)),
     f(5, f(1, 'zero'), f(20, 1)),
+    f(5, f(1, 'bare')),
     f(5, f(1, '__proto__'), f(3, 1), f(20, 2)),
   ];
   const { attributes } = readModel(model([node('Foo', [], ['y'], ...all)])).graph.nodes[0]!;
@@ -251,6 +252,7 @@ test('attributes of every kind', () => {
     ['type', { kind: 'type', value: { kind: 'sequence', element: { kind: 'tensor', type: 'int64' } } }],
     ['old', { kind: 'int', value: 3 }],
     ['zero', { kind: 'float', value: 0 }],
+    ['bare', { kind: 'ints', value: [] }],
     ['__proto__', { kind: 'int', value: 1 }],
   ]);
   refuses(
