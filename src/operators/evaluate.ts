@@ -3,7 +3,8 @@
 // the runtime falls back through the same calls.
 import { capturesOf, type Graph, type Node } from '../graph/graph.js';
 import { decode } from '../tensor/convert.js';
-import { type ErrorCode, formatNode, SkepError } from '../tensor/errors.js';
+import { type ErrorCode, formatNode, formatShape, SkepError } from '../tensor/errors.js';
+import { sameShape } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';
 import { parseAttributes } from './attributes.js';
 import {
@@ -153,14 +154,32 @@ export function infer(node: Node, inputs: readonly (TensorInfo | undefined)[]): 
   return operator.infer(new Inference(node, attributes, inputs));
 }
 
-/** Runs `reference` of a node. */
+/**
+ * Runs `reference` of a node, after its `infer`, so that what the rules reject is rejected wherever a node is run, and
+ * references need not check it again. (`infer` sees tensors only: with a sequence among the inputs it is not asked.)
+ */
 export function evaluate(
   node: Node,
   inputs: readonly (HostValue | undefined)[],
   run: RunSubgraph,
 ): readonly HostValue[] {
   const { operator, attributes } = resolve(node);
-  return operator.reference(new Evaluation(node, attributes, inputs, run));
+  const call = new Evaluation(node, attributes, inputs, run);
+  const tensors = inputs.every((x) => x === undefined || x instanceof Tensor);
+  const inferred = tensors ? operator.infer(call) : 'dynamic';
+  const outputs = operator.reference(call);
+  if (inferred !== 'dynamic')
+    inferred.forEach((want, i) => {
+      const got = outputs[i];
+      if (want === undefined || !call.wants(i) || !(got instanceof Tensor)) return;
+      if (got.type !== want.type || !sameShape(got.dims, want.dims))
+        throw callError(
+          node,
+          `output ${i} came as ${got.type} ${formatShape(got.dims)}, the shape rule says ${want.type} ${formatShape(want.dims)}`,
+          'INTERNAL',
+        );
+    });
+  return outputs;
 }
 
 /**

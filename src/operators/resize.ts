@@ -207,6 +207,7 @@ function order(axes: readonly (Taps | undefined)[], dims: readonly number[]): nu
 function lowerPasses(call: LowerCall<Attributes>, axes: readonly (Taps | undefined)[]): boolean {
   const { dims: to } = call.output(0);
   const from = call.input(0).dims;
+  const { scales, options } = target(call);
   const passes = order(axes, from);
   const dims = [...from];
   let source: Address = call.in(0);
@@ -222,13 +223,14 @@ function lowerPasses(call: LowerCall<Attributes>, axes: readonly (Taps | undefin
     const bytes = new Uint8Array(count * taps * 8);
     const indices = new Int32Array(bytes.buffer, 0, count * taps);
     const weights = new Float32Array(bytes.buffer, count * taps * 4);
-    for (let k = 0; k < indices.length; k++) {
-      const i = Math.floor(k / taps);
-      // A tap of no weight reads where the heaviest does: an infinity elsewhere must not become NaN.
-      indices[k] = t.outside[i] ? -1 : t.weights[k] === 0 ? strongest(t, i) : t.indices[k]!;
-    }
+    indices.set(t.indices);
     weights.set(t.weights);
-    const key = `axis ${axis} of [${from}] to [${to}] ${JSON.stringify(call.attributes)} ${call.opset} ${target(call).scales}`;
+    for (let i = 0; i < count; i++) {
+      const row = [indices.subarray(i * taps, (i + 1) * taps), weights.subarray(i * taps, (i + 1) * taps)] as const;
+      if (t.outside[i]) row[0].fill(-1);
+      else shareWeight(...row);
+    }
+    const key = `axis ${axis} of [${from}] to [${to}] ${JSON.stringify(call.attributes)} ${call.opset} ${scales} ${JSON.stringify(options)}`;
     const tables = bytesConstant(call, key, bytes);
     call.step(
       'resample',
@@ -254,11 +256,19 @@ function lowerPasses(call: LowerCall<Attributes>, axes: readonly (Taps | undefin
   return true;
 }
 
-/** Index of the heaviest tap of output i. */
-function strongest(t: Taps, i: number): number {
-  let best = i * t.taps;
-  for (let k = best; k < (i + 1) * t.taps; k++) if (Math.abs(t.weights[k]!) > Math.abs(t.weights[best]!)) best = k;
-  return t.indices[best]!;
+/**
+ * Gives taps of no weight half of the heaviest tap's place and weight: kernels multiply every tap, and nothing times an
+ * infinity would be NaN. Halving is exact.
+ */
+function shareWeight(indices: Int32Array, weights: Float32Array): void {
+  for (let k = 0; k < weights.length; k++) {
+    if (weights[k] !== 0) continue;
+    let heaviest = k;
+    for (let j = 0; j < weights.length; j++) if (Math.abs(weights[j]!) > Math.abs(weights[heaviest]!)) heaviest = j;
+    weights[heaviest]! /= 2;
+    weights[k] = weights[heaviest]!;
+    indices[k] = indices[heaviest]!;
+  }
 }
 
 function resizing(name: string, since: readonly number[], inputs: readonly [number, number]): Operator {

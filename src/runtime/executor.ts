@@ -91,7 +91,9 @@ export class Executor {
       }
       return take(
         wanted.map((name) => {
-          const v = values.get(name) ?? initializer(program, name);
+          const carried = values.get(name);
+          // null is a value: an empty optional.
+          const v = carried === undefined ? initializer(program, name) : carried;
           if (v === undefined) throw new SkepError('INTERNAL', `output '${name}' was not computed`);
           return v;
         }),
@@ -169,7 +171,9 @@ export class Executor {
     beforeStep?: BeforeStep,
   ): Map<string, HostValue> {
     const get = (name: string): HostValue => {
-      const v = values.get(name) ?? initializer(program, name);
+      const carried = values.get(name);
+      // null is a value: an empty optional.
+      const v = carried === undefined ? initializer(program, name) : carried;
       if (v === undefined) throw new SkepError('INTERNAL', `'${name}' is not there`);
       return this.toHost(v);
     };
