@@ -110,9 +110,12 @@ export class Scheduler {
     return this.#s.m[this.#s.type(type) + L.T_LIVE]!;
   }
 
-  #checkType(type: number): void {
-    const known = Number.isInteger(type) && type >= 0 && type < this.#s.m[L.H_TYPE_COUNT]!;
-    if (!known || this.#s.m[this.#s.type(type) + L.T_USED] !== 1)
+  /** Throws unless the type is in use. A retired one still is for requests that run: their graphs may grow. */
+  #checkType(type: number, request?: number): void {
+    const m = this.#s.m;
+    const known = Number.isInteger(type) && type >= 0 && type < m[L.H_TYPE_COUNT]!;
+    const runs = request !== undefined && this.#s.stateOf(request) === RequestState.running;
+    if (!known || (m[this.#s.type(type) + L.T_USED] !== 1 && !(runs && this.liveParts(type) > 0)))
       throw new CellularError('E_ARGUMENT', `there is no cell type ${type}`);
   }
 
@@ -139,7 +142,7 @@ export class Scheduler {
     const s = this.#s;
     const m = s.m;
     this.#checkOpen(request);
-    this.#checkType(type);
+    this.#checkType(type, request);
     checkInteger('length of a chain', length, 1, NO_LIMIT - 1);
     const before = m[s.request(request) + L.R_LAST_PART]!;
     const { after = false, inherits = false, stepwise = false } = options ?? {};
@@ -165,7 +168,7 @@ export class Scheduler {
   /** Makes the request's graph nodes of `type` wait until all its earlier parts have ended. Call before adding them. */
   addGraphAfter(request: number, type: number): number {
     this.#checkOpen(request);
-    this.#checkType(type);
+    this.#checkType(type, request);
     if (findGraphPart(this.#s, request, type) !== L.NONE)
       throw new CellularError('E_ARGUMENT', `request ${request} has nodes of type ${type} already`);
     const first = this.#s.m[this.#s.request(request) + L.R_FIRST_PART] === L.NONE;
@@ -188,7 +191,7 @@ export class Scheduler {
     const s = this.#s;
     const m = s.m;
     this.#checkOpen(request);
-    this.#checkType(type);
+    this.#checkType(type, request);
     for (let i = 0; i < count; i++) this.#checkInput(request, inputs[i]!);
     const found = findGraphPart(s, request, type);
     const part = found === L.NONE ? addPart(s, request, type, this.#admitted(request)) : found;

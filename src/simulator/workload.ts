@@ -68,12 +68,16 @@ export function logNormalLengths(count: number, mean: number, variation: number,
   );
 }
 
-/** A random binary tree with so many leaves: two neighbours, picked at random, are joined until one is left. */
-export function randomTree(leaves: number, random: Random): Int32Array {
+/**
+ * A random binary tree with so many leaves: two neighbours are joined until one is left, the last two with probability
+ * `lean`, any two otherwise. Parse trees of English lean: 0.4 gives 19 leaves the depth of about 10 they have.
+ */
+export function randomTree(leaves: number, random: Random, lean = 0): Int32Array {
   const parents = new Int32Array(2 * leaves - 1).fill(-1);
   const open = Array.from({ length: leaves }, (_, i) => i);
   for (let node = leaves; node < parents.length; node++) {
-    const [left, right] = open.splice(random.below(open.length - 1), 2, node);
+    const at = random.uniform() < lean ? open.length - 2 : random.below(open.length - 1);
+    const [left, right] = open.splice(at, 2, node);
     parents[left!] = parents[right!] = node;
   }
   return parents;

@@ -109,7 +109,7 @@ export function expected(u: Unfolding, seed: number): number[] {
   const out: number[] = [];
   const chain = (type: number, length: number, first = 0, below: (t: number) => number = () => 0): number[] => {
     const values: number[] = [];
-    for (let t = 0, state = first; t < length; t++) values.push((state = mix(seed, type, t, state, below(t))));
+    for (let t = 0; t < length; t++) values.push(mix(seed, type, t, t === 0 ? first : values[t - 1]!, below(t)));
     out.push(...values);
     return values;
   };
@@ -141,7 +141,8 @@ export function expected(u: Unfolding, seed: number): number[] {
     case 'encoder-decoder': {
       let state = chain(u.encoder, u.source).at(-1)!;
       for (let t = 0; t < u.maximum; t++) {
-        out.push((state = mix(seed, u.decoder, t, state, 0)));
+        state = mix(seed, u.decoder, t, state, 0);
+        out.push(state);
         if (stops(state)) break;
       }
       break;

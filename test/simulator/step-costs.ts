@@ -8,7 +8,10 @@ export const lstm1024: StepCost = table({ 1: 1.5, 2: 1.75, 4: 2.53, 8: 4.8, 16: 
 export const lstm256: StepCost = table({ 1: 0.066, 2: 0.088, 4: 0.147, 8: 0.28, 16: 0.56 });
 export const lstmGpu: StepCost = flat(0.185, 512);
 
-const scaled = (cost: StepCost, factor: number): StepCost => (rows) => factor * cost(rows);
+const scaled =
+  (cost: StepCost, factor: number): StepCost =>
+  (rows) =>
+    factor * cost(rows);
 /** A decoder step is an LSTM step and a projection to the vocabulary of about the same size. */
 export const decoder1024: StepCost = scaled(lstm1024, 2);
 /** A binary TreeLSTM's inner cell has five gates over two children; a leaf has three over its input. */
