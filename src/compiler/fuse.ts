@@ -3,7 +3,7 @@
 
 import type { ModelConstants } from './constants.js';
 import { activationRules, affineRules } from './fusion/activations.js';
-import { linearRules } from './fusion/linear.js';
+import { binaryRules, linearRules } from './fusion/linear.js';
 import { normalizationRules } from './fusion/normalizations.js';
 import { Rewriter, type Rule, type Rules } from './fusion/rewriter.js';
 import { simplifications } from './fusion/simplify.js';
@@ -11,9 +11,16 @@ import type { SettledNode } from './lowering.js';
 
 const families: readonly Rules[] = [simplifications, normalizationRules, activationRules, linearRules];
 
-const rules: Record<string, Rule[]> = {};
-for (const family of families)
-  for (const [kind, list] of Object.entries(family)) rules[kind] = [...(rules[kind] ?? []), ...list];
+function merge(list: readonly Rules[]): Rules {
+  const merged: Record<string, Rule[]> = {};
+  for (const family of list)
+    for (const [kind, rules] of Object.entries(family)) merged[kind] = [...(merged[kind] ?? []), ...rules];
+  return merged;
+}
+
+const rules = merge(families);
+/** What would break larger patterns if it came first. */
+const lateRules = merge([affineRules, binaryRules]);
 
 /** Fuses `items`; values in `keep` must still be computed under their names. */
 export function fuse(
@@ -22,5 +29,5 @@ export function fuse(
   constants: ModelConstants,
 ): SettledNode[] {
   const fused = new Rewriter(items, keep, constants).run(rules);
-  return new Rewriter(fused, keep, constants).run(affineRules);
+  return new Rewriter(fused, keep, constants).run(lateRules);
 }

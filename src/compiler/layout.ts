@@ -70,7 +70,8 @@ export function mergeInPlace(
     const b = find(to);
     const before = lifetimes.get(a)!;
     const after = lifetimes.get(b)!;
-    if (a === b || before.last > step || after.first < step || before.bytes !== after.bytes) continue;
+    // One input only: a second one has to be read at the same step.
+    if (b !== to || a === b || before.last > step || after.first < step || before.bytes !== after.bytes) continue;
     parent[b] = a;
     lifetimes.set(a, { bytes: before.bytes, first: before.first, last: after.last });
     lifetimes.delete(b);

@@ -1,6 +1,7 @@
 // Convolutions and matrix products take in what follows them, and only where that is valid.
 import { test } from 'uvu';
 import { float, type GraphBuilder, type Value } from '../../src/graph/builder.js';
+import type { Node } from '../../src/graph/graph.js';
 import { checkFusion, checkUntouched, graphOf, testWith } from './fusion.js';
 
 const image = [2, 4, 6, 5];
@@ -210,6 +211,31 @@ test('clips with constant bounds and leaky slopes are activations of a product',
     ['skep:Conv'],
   );
   checkUntouched(graphOf(image, (g, x) => g.op('Clip', [conv(g, x), g.input('low', 'float32', [])])));
+});
+
+test('an activation of a sum or product of tensors is one pass', () => {
+  for (const op of ['Add', 'Sub', 'Mul', 'Div'])
+    checkFusion(
+      graphOf(image, (g, x) => g.relu(g.binary(op, g.neg(x), g.weights([5], { offset: 2, scale: 0.5 })))),
+      ['Neg', `skep:${op}`],
+      { rtol: 0, atol: 0 },
+    );
+  checkUntouched(
+    graphOf(image, (g, x) => {
+      const sum = g.add(g.neg(x), x);
+      return [sum, g.relu(sum)];
+    }),
+  );
+});
+
+test('an operand that an attribute aligns elsewhere is no bias', () => {
+  // [8, 8] + [8] along axis 0: every row gets one number, not every column.
+  const graph = graphOf([8, 8], (g, x) => g.add(g.matmul(x, g.weights([8, 8])), g.weights([8])));
+  const nodes = graph.nodes.map((n): Node => {
+    const attributes = { broadcast: { kind: 'int', value: 1 }, axis: { kind: 'int', value: 0 } } as const;
+    return n.op === 'Add' ? { ...n, opset: 6, attributes } : n;
+  });
+  checkUntouched({ ...graph, nodes });
 });
 
 test.run();

@@ -52,10 +52,14 @@ test('in place: merged buffers follow each other, whatever is asked for', () => 
       buffers.forEach((a, i) => {
         const whole = lifetimes.get(group[i]!)!;
         assert.ok(whole.first <= a.first && a.last <= whole.last && whole.bytes === a.bytes);
-        // Two of a group meet in one step at most: the one that turns the first into the second.
-        for (let j = 0; j < i; j++) {
+        // Two of a group meet only in the step that turns the one into the other.
+        for (let j = 0; j < buffers.length; j++) {
           const b = buffers[j]!;
-          if (group[i] === group[j]) assert.ok(a.last <= b.first || b.last <= a.first);
+          if (i === j || group[i] !== group[j] || !alive(a, b)) continue;
+          const [from, to] = a.last <= b.first ? [i, j] : [j, i];
+          const turns = (f: number, t: number) =>
+            shares.some((s) => s.from === f && s.to === t && buffers[f]!.last <= s.step && s.step <= buffers[t]!.first);
+          assert.ok(turns(from, to) || turns(to, from), `${i} and ${j}`);
         }
       });
     }),
