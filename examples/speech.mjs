@@ -12,7 +12,7 @@ const CONTEXT = 64;
 
 /** Loads the network. `find(samples)` takes mono samples at 16 kHz and gives `[{ start, end }]` in seconds. */
 export async function openDetector() {
-  const model = await load(fileURLToPath(import.meta.resolve('@ricky0123/vad-web/dist/silero_vad_v6.onnx')));
+  const model = await load(import.meta.resolve('@ricky0123/vad-web/dist/silero_vad_v6.onnx'));
   const sr = new Tensor('int64', [RATE], []);
 
   /** How likely each chunk is speech. What the network remembers goes from one run into the next. */
