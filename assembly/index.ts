@@ -10,3 +10,6 @@ export { col2im, conv, depthwise, padSpatial } from './conv';
 export * from './broadcast';
 export { cast } from './cast';
 export { gruStep, lstmStep, rnnStep } from './recurrent';
+export { argF32, reduceF32, scan, softmaxF32 } from './reduce';
+export { channelNorm, lrn, rowNorm } from './normalize';
+export { poolF32 } from './pool';

@@ -16,7 +16,9 @@ import { builtin } from './builtin.js';
 import { conv } from './conv.js';
 import { gemm } from './gemm.js';
 import { movement } from './movement.js';
+import { pool } from './pool.js';
 import { recurrent } from './recurrent.js';
+import { reduce } from './reduce.js';
 import { unary } from './unary.js';
 
 export type FieldType = 'ptr' | 'i32' | 'f32' | 'i32s' | 'ptrs';
@@ -32,7 +34,9 @@ export const abi = {
   ...conv,
   ...gemm,
   ...movement,
+  ...pool,
   ...recurrent,
+  ...reduce,
   ...unary,
 } as const satisfies Record<string, Fields>;
 

@@ -14,8 +14,12 @@ import { identityOperators } from './identity.js';
 import { logicOperators } from './logic.js';
 import { lstmOperators } from './lstm.js';
 import { matMulOperators } from './matmul.js';
+import { normalizationOperators } from './normalization.js';
 import { callError, type Operator } from './operator.js';
+import { poolOperators } from './pool.js';
+import { reduceOperators } from './reduce.js';
 import { rnnOperators } from './rnn.js';
+import { softmaxOperators } from './softmax.js';
 import { unaryOperators } from './unary.js';
 
 // biome-ignore format: one a line, so that families can be added side by side
@@ -35,6 +39,10 @@ const families: readonly (readonly Operator[])[] = [
   castOperators,
   identityOperators,
   rnnOperators,
+  reduceOperators,
+  softmaxOperators,
+  normalizationOperators,
+  poolOperators,
 ];
 
 const byName = new Map<string, Operator>();
