@@ -9,12 +9,10 @@
 // A method is one ONNX operator (its specification's defaults where nothing is said), or a few of them where the comment
 // says so. Operators without a method: `g.op('Name', inputs, attributes, outputs)`.
 import { SkepError } from '../tensor/errors.js';
-import type { DataType } from '../tensor/types.js';
-import { dataTypes } from '../tensor/types.js';
-import { type AttributeValue, BuilderCore, type BuilderOptions, float, type Value } from './builder-core.js';
+import { type AttributeValue, type BuilderCore, type BuilderOptions, float, type Value } from './builder-core.js';
+import { ElementwiseBuilder } from './builder-elementwise.js';
 import {
   axisOf,
-  broadcastDims,
   concatDims,
   type Dims,
   matmulDims,
@@ -27,9 +25,7 @@ import {
 import type { Dim, Graph } from './graph.js';
 
 export { float, type Value } from './builder-core.js';
-
-/** A value, or a number that becomes a constant of the other operand's type. */
-export type Operand = Value | number;
+export type { Operand } from './builder-elementwise.js';
 
 /** A convolution's window and its groups. */
 export interface ConvOptions extends WindowOptions {
@@ -51,7 +47,7 @@ export interface RecurrentOptions {
 }
 
 /** Builds a model operator by operator. */
-export class GraphBuilder extends BuilderCore {
+export class GraphBuilder extends ElementwiseBuilder {
   readonly #options: BuilderOptions;
 
   constructor(name: string, options: BuilderOptions = {}, parent?: BuilderCore) {
@@ -66,109 +62,11 @@ export class GraphBuilder extends BuilderCore {
     return inner.graph();
   }
 
-  #one(
-    op: string,
-    inputs: readonly (Value | undefined)[],
-    attributes: Record<string, AttributeValue | undefined>,
-    dims: Dims,
-    type?: DataType,
-  ): Value {
-    return this.op(op, inputs, attributes, [type === undefined ? { dims } : { type, dims }])[0]!;
-  }
-
-  /** An operator that changes neither type nor shape. */
-  unary(op: string, x: Value, attributes: Record<string, AttributeValue | undefined> = {}): Value {
-    return this.#one(op, [x], attributes, x.dims);
-  }
-
-  /** An element-wise operator of two operands with broadcasting. */
-  binary(op: string, a: Operand, b: Operand, type?: DataType): Value {
-    if (typeof a === 'number' && typeof b === 'number')
-      throw new SkepError('INVALID_INPUT', `${op}: one operand must be a value`);
-    const of = (x: Operand, other: Operand) => (typeof x === 'number' ? this.scalar((other as Value).type, x) : x);
-    const l = of(a, b);
-    const r = of(b, a);
-    return this.#one(op, [l, r], {}, broadcastDims(l.dims, r.dims, op), type);
-  }
-
-  add = (a: Operand, b: Operand): Value => this.binary('Add', a, b);
-  sub = (a: Operand, b: Operand): Value => this.binary('Sub', a, b);
-  mul = (a: Operand, b: Operand): Value => this.binary('Mul', a, b);
-  div = (a: Operand, b: Operand): Value => this.binary('Div', a, b);
-  pow = (a: Operand, b: Operand): Value => this.binary('Pow', a, b);
-  min = (a: Operand, b: Operand): Value => this.binary('Min', a, b);
-  max = (a: Operand, b: Operand): Value => this.binary('Max', a, b);
-  mod = (a: Operand, b: Operand): Value => this.binary('Mod', a, b);
-  equal = (a: Operand, b: Operand): Value => this.binary('Equal', a, b, 'bool');
-  less = (a: Operand, b: Operand): Value => this.binary('Less', a, b, 'bool');
-  greater = (a: Operand, b: Operand): Value => this.binary('Greater', a, b, 'bool');
-  lessOrEqual = (a: Operand, b: Operand): Value => this.binary('LessOrEqual', a, b, 'bool');
-  greaterOrEqual = (a: Operand, b: Operand): Value => this.binary('GreaterOrEqual', a, b, 'bool');
-  and = (a: Value, b: Value): Value => this.binary('And', a, b, 'bool');
-  or = (a: Value, b: Value): Value => this.binary('Or', a, b, 'bool');
-  not = (x: Value): Value => this.unary('Not', x);
-
-  /** `condition ? a : b`, element by element. */
-  where(condition: Value, a: Operand, b: Operand): Value {
-    const type = typeof a !== 'number' ? a.type : typeof b !== 'number' ? b.type : 'float32';
-    const l = typeof a === 'number' ? this.scalar(type, a) : a;
-    const r = typeof b === 'number' ? this.scalar(type, b) : b;
-    const dims = broadcastDims(condition.dims, broadcastDims(l.dims, r.dims, 'Where'), 'Where');
-    return this.#one('Where', [condition, l, r], {}, dims, type);
-  }
-
-  relu = (x: Value): Value => this.unary('Relu', x);
-  sigmoid = (x: Value): Value => this.unary('Sigmoid', x);
-  tanh = (x: Value): Value => this.unary('Tanh', x);
-  erf = (x: Value): Value => this.unary('Erf', x);
-  exp = (x: Value): Value => this.unary('Exp', x);
-  log = (x: Value): Value => this.unary('Log', x);
-  sqrt = (x: Value): Value => this.unary('Sqrt', x);
-  neg = (x: Value): Value => this.unary('Neg', x);
-  abs = (x: Value): Value => this.unary('Abs', x);
-  floor = (x: Value): Value => this.unary('Floor', x);
-  ceil = (x: Value): Value => this.unary('Ceil', x);
-  reciprocal = (x: Value): Value => this.unary('Reciprocal', x);
-  softplus = (x: Value): Value => this.unary('Softplus', x);
-  softsign = (x: Value): Value => this.unary('Softsign', x);
-  hardSwish = (x: Value): Value => this.unary('HardSwish', x);
-  identity = (x: Value): Value => this.unary('Identity', x);
-  leakyRelu = (x: Value, alpha = 0.01): Value => this.unary('LeakyRelu', x, { alpha: float(alpha) });
-  elu = (x: Value, alpha = 1): Value => this.unary('Elu', x, { alpha: float(alpha) });
-  hardSigmoid = (x: Value, alpha = 0.2, beta = 0.5): Value =>
-    this.unary('HardSigmoid', x, { alpha: float(alpha), beta: float(beta) });
-  prelu = (x: Value, slope: Value): Value => this.#one('PRelu', [x, slope], {}, x.dims);
-  softmax = (x: Value, axis = -1): Value => this.unary('Softmax', x, { axis });
-  logSoftmax = (x: Value, axis = -1): Value => this.unary('LogSoftmax', x, { axis });
-
-  /** x · sigmoid(x): Mul and Sigmoid. */
-  silu = (x: Value): Value => this.mul(x, this.sigmoid(x));
-
-  /** Gelu; before operator set 20 as x · (1 + erf(x / √2)) / 2, or its tanh form. */
-  gelu(x: Value, approximate: 'none' | 'tanh' = 'none'): Value {
-    if (this.opset >= 20) return this.unary('Gelu', x, { approximate });
-    const inner =
-      approximate === 'none'
-        ? this.erf(this.div(x, Math.SQRT2))
-        : this.tanh(this.mul(this.add(x, this.mul(this.pow(x, 3), 0.044715)), Math.sqrt(2 / Math.PI)));
-    return this.mul(this.mul(x, this.add(inner, 1)), 0.5);
-  }
-
-  /** Limits to [low, high]; an absent end is no limit. */
-  clip(x: Value, low?: number, high?: number): Value {
-    const end = (v: number | undefined) => (v === undefined ? undefined : this.scalar(x.type, v));
-    return this.#one('Clip', [x, end(low), end(high)], {}, x.dims);
-  }
-
-  cast(x: Value, type: DataType): Value {
-    return this.#one('Cast', [x], { to: dataTypes[type].onnx }, x.dims, type);
-  }
-
   /** Conv of 1 to 3 spatial axes: x [n, c, …], w [m, c / group, …kernel], b [m]. */
   conv2d(x: Value, w: Value, b?: Value, options: ConvOptions = {}): Value {
     const kernel = this.#sizes(w, 'Conv: the weights').slice(2);
     const dims = x.dims && [x.dims[0]!, w.dims![0]!, ...windowDims(x.dims.slice(2), kernel, options)];
-    return this.#one(
+    return this.one(
       'Conv',
       [x, w, b],
       { ...windowAttributes(options), kernel_shape: kernel, group: options.group },
@@ -183,12 +81,7 @@ export class GraphBuilder extends BuilderCore {
 
   /** MaxPool over [n, c, …]. */
   maxPool(x: Value, kernel: readonly number[], options: WindowOptions = {}): Value {
-    return this.#one(
-      'MaxPool',
-      [x],
-      { ...windowAttributes(options), kernel_shape: kernel },
-      pooled(x, kernel, options),
-    );
+    return this.one('MaxPool', [x], { ...windowAttributes(options), kernel_shape: kernel }, pooled(x, kernel, options));
   }
 
   /** AveragePool over [n, c, …]; padding does not count unless `countPadding`. */
@@ -199,12 +92,12 @@ export class GraphBuilder extends BuilderCore {
   ): Value {
     const count = options.countPadding ? 1 : undefined;
     const attributes = { ...windowAttributes(options), kernel_shape: kernel, count_include_pad: count };
-    return this.#one('AveragePool', [x], attributes, pooled(x, kernel, options));
+    return this.one('AveragePool', [x], attributes, pooled(x, kernel, options));
   }
 
   /** [n, c, …] → [n, c, 1, …]. */
   globalAveragePool(x: Value): Value {
-    return this.#one(
+    return this.one(
       'GlobalAveragePool',
       [x],
       {},
@@ -214,12 +107,12 @@ export class GraphBuilder extends BuilderCore {
 
   /** BatchNormalization with the statistics given; all of shape [c]. */
   batchNorm(x: Value, scale: Value, bias: Value, mean: Value, variance: Value, epsilon = 1e-5): Value {
-    return this.#one('BatchNormalization', [x, scale, bias, mean, variance], { epsilon: float(epsilon) }, x.dims);
+    return this.one('BatchNormalization', [x, scale, bias, mean, variance], { epsilon: float(epsilon) }, x.dims);
   }
 
   layerNorm(x: Value, scale: Value, bias?: Value, options: { axis?: number; epsilon?: number } = {}): Value {
     const attributes = { axis: options.axis ?? -1, epsilon: float(options.epsilon ?? 1e-5) };
-    return this.#one('LayerNormalization', [x, scale, bias], attributes, x.dims);
+    return this.one('LayerNormalization', [x, scale, bias], attributes, x.dims);
   }
 
   /** x / √(mean(x²) + ε) · scale over the last axis, of primitives. */
@@ -229,7 +122,7 @@ export class GraphBuilder extends BuilderCore {
   }
 
   matmul(a: Value, b: Value): Value {
-    return this.#one('MatMul', [a, b], {}, matmulDims(a.dims, b.dims));
+    return this.one('MatMul', [a, b], {}, matmulDims(a.dims, b.dims));
   }
 
   /** x · w + b with w [in, out], b [out]: MatMul and Add. */
@@ -252,7 +145,7 @@ export class GraphBuilder extends BuilderCore {
       transA: options.transA ? 1 : undefined,
       transB: options.transB ? 1 : undefined,
     };
-    return this.#one(
+    return this.one(
       'Gemm',
       [a, b, c],
       attributes,
@@ -262,7 +155,7 @@ export class GraphBuilder extends BuilderCore {
 
   /** 0 keeps a dimension, −1 takes what is left. */
   reshape(x: Value, dims: readonly number[]): Value {
-    return this.#one('Reshape', [x, this.ints(dims)], {}, reshapeDims(x.dims, dims));
+    return this.one('Reshape', [x, this.ints(dims)], {}, reshapeDims(x.dims, dims));
   }
 
   /** [d0 · … · d(axis−1), rest]. */
@@ -274,15 +167,15 @@ export class GraphBuilder extends BuilderCore {
         : part.every((d) => typeof d === 'number')
           ? (part as number[]).reduce((p, d) => p * d, 1)
           : null;
-    return this.#one('Flatten', [x], { axis }, dims && [join(dims.slice(0, axis)), join(dims.slice(axis))]);
+    return this.one('Flatten', [x], { axis }, dims && [join(dims.slice(0, axis)), join(dims.slice(axis))]);
   }
 
   transpose(x: Value, perm: readonly number[]): Value {
-    return this.#one('Transpose', [x], { perm }, x.dims && perm.map((p) => x.dims![p]!));
+    return this.one('Transpose', [x], { perm }, x.dims && perm.map((p) => x.dims![p]!));
   }
 
   concat(xs: readonly Value[], axis: number): Value {
-    return this.#one(
+    return this.one(
       'Concat',
       xs,
       { axis },
@@ -309,7 +202,7 @@ export class GraphBuilder extends BuilderCore {
         dims[a] = sliceDim(dims[a]!, starts[i]!, ends[i]!, steps?.[i] ?? 1);
       });
     const inputs = [x, this.ints(starts), this.ints(ends), this.ints(over), steps && this.ints(steps)];
-    return this.#one('Slice', inputs, {}, dims);
+    return this.one('Slice', inputs, {}, dims);
   }
 
   /** Cuts `axis` into parts of the sizes given. */
@@ -324,7 +217,7 @@ export class GraphBuilder extends BuilderCore {
     const at = typeof indices === 'number' ? this.scalar('int64', indices) : indices;
     const a = x.dims && axisOf(axis, x.dims.length, 'Gather');
     const dims = x.dims && at.dims && [...x.dims.slice(0, a), ...at.dims, ...x.dims.slice(a! + 1)];
-    return this.#one('Gather', [x, at], { axis }, dims);
+    return this.one('Gather', [x, at], { axis }, dims);
   }
 
   /** Rows of a table [vocabulary, width] by index: Gather. */
@@ -333,7 +226,7 @@ export class GraphBuilder extends BuilderCore {
   }
 
   squeeze(x: Value, axes: readonly number[]): Value {
-    return this.#one('Squeeze', [x, this.ints(axes)], {}, reduceDims(x.dims, axes, false, 'Squeeze'));
+    return this.one('Squeeze', [x, this.ints(axes)], {}, reduceDims(x.dims, axes, false, 'Squeeze'));
   }
 
   unsqueeze(x: Value, axes: readonly number[]): Value {
@@ -342,12 +235,12 @@ export class GraphBuilder extends BuilderCore {
     const rest = x.dims?.values();
     const dims =
       rank === undefined ? undefined : Array.from({ length: rank }, (_, i) => (at.has(i) ? 1 : rest!.next().value!));
-    return this.#one('Unsqueeze', [x, this.ints(axes)], {}, dims);
+    return this.one('Unsqueeze', [x, this.ints(axes)], {}, dims);
   }
 
   /** The shape as int64 [rank]. */
   shape(x: Value): Value {
-    return this.#one('Shape', [x], {}, [x.dims?.length ?? null], 'int64');
+    return this.one('Shape', [x], {}, [x.dims?.length ?? null], 'int64');
   }
 
   reduceMean = (x: Value, axes: readonly number[], keep = true): Value => this.#reduce('ReduceMean', x, axes, keep);
@@ -356,7 +249,7 @@ export class GraphBuilder extends BuilderCore {
   reduceSum = (x: Value, axes: readonly number[], keep = true): Value => this.#reduce('ReduceSum', x, axes, keep);
 
   argMax(x: Value, axis = 0, keep = true): Value {
-    return this.#one(
+    return this.one(
       'ArgMax',
       [x],
       { axis, keepdims: keep ? 1 : 0 },
@@ -408,8 +301,8 @@ export class GraphBuilder extends BuilderCore {
   #reduce(op: string, x: Value, axes: readonly number[], keep: boolean): Value {
     const dims = reduceDims(x.dims, axes, keep, op);
     const keepdims = keep ? 1 : 0;
-    if (op === 'ReduceSum' || this.opset >= 18) return this.#one(op, [x, this.ints(axes)], { keepdims }, dims);
-    return this.#one(op, [x], { keepdims, axes }, dims);
+    if (op === 'ReduceSum' || this.opset >= 18) return this.one(op, [x, this.ints(axes)], { keepdims }, dims);
+    return this.one(op, [x], { keepdims, axes }, dims);
   }
 
   #sizes(x: Value, what: string): number[] {

@@ -1,12 +1,12 @@
 // From ModelProto bytes to plain objects that still say what the file says: functions not inlined, attribute references
 // not resolved, domains as written. How to picture it: one function a message, a switch over its fields. Meaning (names,
 // order, functions, versions) is link.ts.
-import type { Attribute, Dim, ValueInfo, ValueType } from '../graph/graph.js';
+import type { Attribute, ValueInfo, ValueType } from '../graph/graph.js';
 import type { SkepError } from '../tensor/errors.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { type ExternalReader, readEntry, readSparseTensor, readTensor } from '../tensor/tensor-proto.js';
-import { dataTypeOf } from '../tensor/types.js';
 import { joinParts, type Parts, WireReader } from '../tensor/wire-reader.js';
+import { parseType, parseValueInfo } from './parse-type.js';
 
 /** An attribute as written: a value (graphs unlinked), or a reference to an attribute of the enclosing function. */
 export type RawAttribute =
@@ -347,102 +347,6 @@ function guessType(v: AttributeFields): number {
   if (v.graphs.length > 0) return 10;
   // An empty list, of whatever.
   return 7;
-}
-
-function parseValueInfo(r: WireReader): ValueInfo {
-  const start = r.offset;
-  let name = '';
-  let type: ValueType | undefined;
-  while (r.next()) {
-    if (r.field === 1) name = r.string();
-    else if (r.field === 2) type = parseType(r.message('TypeProto'));
-    else r.skip();
-  }
-  if (name === '') throw r.error('a graph input or output without a name', start);
-  return type === undefined ? { name } : { name, type };
-}
-
-/** A TypeProto; undefined when it declares nothing (an element type of 0 is how exporters say "unknown"). */
-function parseType(r: WireReader): ValueType | undefined {
-  let type: ValueType | undefined;
-  const start = r.offset;
-  while (r.next()) {
-    switch (r.field) {
-      case 1:
-      case 8:
-        type = parseTensorType(r.message('TypeProto.Tensor'));
-        break;
-      case 4:
-      case 9: {
-        const kind = r.field === 4 ? 'sequence' : 'optional';
-        const inner = r.message(`TypeProto.${kind}`);
-        let element: ValueType | undefined;
-        while (inner.next()) {
-          if (inner.field === 1) element = parseType(inner.message('TypeProto'));
-          else inner.skip();
-        }
-        type = element === undefined ? undefined : { kind, element };
-        break;
-      }
-      case 5:
-        type = parseMapType(r.message('TypeProto.Map'));
-        break;
-      case 7:
-        throw r.error('opaque types are not supported', start);
-      default:
-        r.skip();
-    }
-  }
-  return type;
-}
-
-function parseMapType(r: WireReader): ValueType | undefined {
-  const start = r.offset;
-  let key = 0;
-  let value: ValueType | undefined;
-  while (r.next()) {
-    if (r.field === 1) key = r.int();
-    else if (r.field === 2) value = parseType(r.message('TypeProto'));
-    else r.skip();
-  }
-  const type = dataTypeOf(key);
-  if (type === undefined) throw r.error(`a map with keys of unknown type ${key}`, start);
-  return value === undefined ? undefined : { kind: 'map', key: type, value };
-}
-
-function parseTensorType(r: WireReader): ValueType | undefined {
-  const start = r.offset;
-  let number = 0;
-  let dims: Dim[] | undefined;
-  while (r.next()) {
-    if (r.field === 1) number = r.int();
-    else if (r.field === 2) {
-      dims = [];
-      for (const shape = r.message('TensorShapeProto'); shape.next(); ) {
-        if (shape.field === 1) dims.push(parseDim(shape.message('TensorShapeProto.Dimension')));
-        else shape.skip();
-      }
-    } else r.skip();
-  }
-  if (number === 0) return undefined;
-  const type = dataTypeOf(number);
-  if (type === undefined) throw r.error(`unknown element type ${number}`, start);
-  return dims === undefined ? { kind: 'tensor', type } : { kind: 'tensor', type, dims };
-}
-
-/** A negative size is how old exporters write an unknown one. */
-function parseDim(r: WireReader): Dim {
-  let dim: Dim = null;
-  while (r.next()) {
-    if (r.field === 1) {
-      const size = r.int();
-      dim = size < 0 ? null : size;
-    } else if (r.field === 2) {
-      const symbol = r.string();
-      dim = symbol === '' ? null : symbol;
-    } else r.skip();
-  }
-  return dim;
 }
 
 function parseFunction(r: WireReader, external: ExternalReader | undefined): RawFunction {

@@ -7,6 +7,7 @@ import { Random } from '../../src/graph/random.js';
 import { readModel } from '../../src/onnx/reader.js';
 import { writeModel } from '../../src/onnx/writer.js';
 import { SkepError } from '../../src/tensor/errors.js';
+import { everything } from './everything.js';
 
 function rejects(run: () => unknown, pattern: RegExp): void {
   assert.throws(run, (e: unknown) => e instanceof SkepError && pattern.test(e.message));
@@ -31,6 +32,19 @@ test('a small network has the shapes ONNX gives it', () => {
   const model = g.model();
   assert.equal(model.graph.outputs, [{ name: 'y', type: { kind: 'tensor', type: 'float32', dims: ['batch', 10] } }]);
   assert.equal(readModel(writeModel(model)), model);
+});
+
+test('every method, in every operator set: types and ranks are declared, and the file is the model', () => {
+  for (let opset = 17; opset <= 27; opset++) {
+    const model = everything(opset);
+    assert.ok(model.graph.outputs.length > 80);
+    for (const { name, type } of model.graph.outputs) {
+      assert.ok(type?.kind === 'tensor' && type.dims !== undefined, `${name} of ${opset}`);
+      if (type?.kind === 'tensor') assert.not(type.dims!.includes(null), `${name} of ${opset}`);
+    }
+    assert.ok(model.graph.nodes.every((n) => n.opset === opset));
+    assert.equal(readModel(writeModel(model)), model);
+  }
 });
 
 test('shape rules of the rearranging methods', () => {
