@@ -2,6 +2,7 @@
 // one list for the registry. Adding a family of that kind is adding it here.
 import { control } from './control.js';
 import { einsums } from './einsum.js';
+import { fouriers } from './fourier.js';
 import { gathers } from './gather.js';
 import { generators } from './generators.js';
 import { joining } from './joining.js';
@@ -30,6 +31,7 @@ export const dataOperators: readonly Operator[] = [
   ...samplings,
   ...selections,
   ...signals,
+  ...fouriers,
   ...einsums,
   ...randoms,
   ...control,

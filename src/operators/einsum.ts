@@ -4,8 +4,10 @@ import { decode } from '../tensor/convert.js';
 import { formatShape } from '../tensor/errors.js';
 import { forEachOffset, sizeOf, stridesOf } from '../tensor/shape.js';
 import { required, string } from './attributes.js';
-import { type InferCall, type Operator, operator } from './operator.js';
+import { byteStrides, copyView, elementBytes } from './copy.js';
+import { type Address, type InferCall, type LowerCall, type Operator, operator } from './operator.js';
 import { outputOf } from './pick.js';
+import { lowerPacked, packColumns, packRows } from './product.js';
 import { commonType, fromNumbers } from './reference.js';
 
 /** An equation applied to shapes: every name's size, and who has it. */
@@ -107,7 +109,88 @@ const Einsum = operator({
     });
     return [fromNumbers(commonType(call), dims, y)];
   },
+  lower(call) {
+    const { type, dims } = call.output(0);
+    const e = einsumOf(call);
+    const size = elementBytes(type);
+    if (call.inputCount === 1 && e.summed.length === 0 && size > 0) {
+      const inStrides = e.output.map((n) => e.strides[0]!.get(n)! * size);
+      copyView(call, call.in(0), call.out(0), { dims, inStrides, outStrides: byteStrides(dims, size) }, size);
+      return true;
+    }
+    const contraction = contractionOf(e);
+    return type === 'float32' && contraction !== undefined && lowerContraction(call, e, contraction);
+  },
 });
+
+/** The axes of a product of two operands by the part they play. */
+interface Contraction {
+  readonly batch: readonly string[];
+  readonly rows: readonly string[];
+  readonly columns: readonly string[];
+  readonly inner: readonly string[];
+}
+
+/** How an equation of two operands is a batch of matrix products; undefined when a summed axis is in one operand only. */
+function contractionOf({ output, summed, strides }: Einsum): Contraction | undefined {
+  const [a, b] = strides;
+  if (a === undefined || b === undefined || strides.length !== 2) return undefined;
+  if (!summed.every((n) => a.has(n) && b.has(n))) return undefined;
+  return {
+    batch: output.filter((n) => a.has(n) && b.has(n)),
+    rows: output.filter((n) => !b.has(n)),
+    columns: output.filter((n) => !a.has(n)),
+    inner: summed,
+  };
+}
+
+/** An operand's view along these axes, and its dense copy in scratch (itself, where it is dense already). */
+function arranged(call: LowerCall<unknown>, e: Einsum, input: number, names: readonly string[]): Address {
+  const dims = names.map((n) => e.sizes.get(n)!);
+  const own = names.map((n) => e.strides[input]!.get(n) ?? 0);
+  const dense = stridesOf(dims);
+  if (dims.every((d, i) => d === 1 || own[i] === dense[i])) return call.in(input);
+  const copy = call.scratch(sizeOf(dims) * 4);
+  const inStrides = own.map((s) => s * 4);
+  copyView(call, call.in(input), copy, { dims, inStrides, outStrides: dense.map((s) => s * 4) }, 4);
+  return copy;
+}
+
+/** Two operands become a batch of matrix products between rearranging copies. */
+function lowerContraction(call: LowerCall<unknown>, e: Einsum, c: Contraction): boolean {
+  const sizeAlong = (names: readonly string[]) => names.reduce((s, n) => s * e.sizes.get(n)!, 1);
+  const [batches, m, n, k] = [c.batch, c.rows, c.columns, c.inner].map(sizeAlong) as [number, number, number, number];
+  // An empty sum is zero, which no product computes.
+  if (k === 0) return false;
+  if (batches * m * n === 0) return true;
+  const a = arranged(call, e, 0, [...c.batch, ...c.rows, ...c.inner]);
+  const b = arranged(call, e, 1, [...c.batch, ...c.inner, ...c.columns]);
+  const order = [...c.batch, ...c.rows, ...c.columns];
+  const inPlace = order.every((name, i) => name === e.output[i]);
+  const product = inPlace ? call.out(0) : call.scratch(batches * m * n * 4);
+  const all = Array.from({ length: batches }, (_, i) => i);
+  lowerPacked(call, {
+    a: packRows(call, a, { matrices: batches, stride: m * k, row: k, column: 1 }, m, k),
+    b: packColumns(call, b, { matrices: batches, stride: k * n, row: n, column: 1 }, k, n),
+    c: product,
+    m,
+    n,
+    k,
+    batches,
+    aIndex: all,
+    bIndex: all,
+    epilogue: {},
+  });
+  if (inPlace) return true;
+  const own = byteStrides(
+    order.map((name) => e.sizes.get(name)!),
+    4,
+  );
+  const dims = e.output.map((name) => e.sizes.get(name)!);
+  const inStrides = e.output.map((name) => own[order.indexOf(name)]!);
+  copyView(call, product, call.out(0), { dims, inStrides, outStrides: byteStrides(dims, 4) }, 4);
+  return true;
+}
 
 /** Determinant by elimination with partial pivoting; destroys `m`. */
 function determinant(m: Float64Array, n: number): number {

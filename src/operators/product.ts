@@ -6,13 +6,17 @@ import { decode } from '../tensor/convert.js';
 import { type Epilogue, epilogueParams } from './epilogue.js';
 import type { Address, LowerCall } from './operator.js';
 
-/** A stack of equal matrices in an input, `stride` floats apart; `row` and `column` are strides in floats, one of them 1. */
-export interface Operand {
-  readonly input: number;
+/** A stack of equal matrices, `stride` floats apart; `row` and `column` are strides in floats, one of them 1. */
+export interface Stack {
   readonly matrices: number;
   readonly stride: number;
   readonly row: number;
   readonly column: number;
+}
+
+/** A stack of matrices that is an input. */
+export interface Operand extends Stack {
+  readonly input: number;
 }
 
 export interface Product {
@@ -49,21 +53,27 @@ const asKey = (name: string, o: Operand, rows: number, columns: number) =>
 /** Where A lies packed: packs it now, or once a model. */
 export function placeA(call: LowerCall<unknown>, a: Operand, m: number, k: number): Address {
   const { value } = call.input(a.input);
-  // A single row is its own packed form.
-  if (m === 1 && a.column === 1 && a.stride === k) return call.in(a.input);
   const size = a.matrices * m * k;
-  if (value !== undefined)
+  if (value !== undefined && !isPacked(a, m, k))
     return call.constant(asKey('row panels', a, m, k), size * 4, (bytes) => {
       const into = new Float32Array(bytes.buffer, bytes.byteOffset, size);
       const data = decode(value);
       for (let i = 0; i < a.matrices; i++) packRowPanels(into, i * m * k, { data, offset: i * a.stride, ...a }, m, k);
     });
-  const packed = call.scratch(size * 4);
-  const panels = Math.ceil(m / 4);
+  return packRows(call, call.in(a.input), a, m, k);
+}
+
+/** A single row is its own packed form. */
+const isPacked = (a: Stack, m: number, k: number) => m === 1 && a.column === 1 && a.stride === k;
+
+/** Packs A from where it lies. */
+export function packRows(call: LowerCall<unknown>, from: Address, a: Stack, m: number, k: number): Address {
+  if (isPacked(a, m, k)) return from;
+  const packed = call.scratch(a.matrices * m * k * 4);
   call.step(
     'packA',
-    { a: call.in(a.input), packed, matrices: a.matrices, stride: a.stride, m, k, row: a.row, column: a.column },
-    { units: a.matrices * panels, grain: Math.ceil(8192 / Math.max(1, 4 * k)) },
+    { a: from, packed, matrices: a.matrices, stride: a.stride, m, k, row: a.row, column: a.column },
+    { units: a.matrices * Math.ceil(m / 4), grain: Math.ceil(8192 / Math.max(1, 4 * k)) },
   );
   return packed;
 }
@@ -79,10 +89,15 @@ export function placeB(call: LowerCall<unknown>, b: Operand, k: number, n: numbe
       const data = decode(value);
       for (let i = 0; i < b.matrices; i++) packColumnPanels(into, i * each, { data, offset: i * b.stride, ...b }, k, n);
     });
-  const packed = call.scratch(size * 4);
+  return packColumns(call, call.in(b.input), b, k, n);
+}
+
+/** Packs B from where it lies. */
+export function packColumns(call: LowerCall<unknown>, from: Address, b: Stack, k: number, n: number): Address {
+  const packed = call.scratch(b.matrices * packedSizeB(k, n) * 4);
   call.step(
     'packB',
-    { b: call.in(b.input), packed, matrices: b.matrices, stride: b.stride, k, n, row: b.row, column: b.column },
+    { b: from, packed, matrices: b.matrices, stride: b.stride, k, n, row: b.row, column: b.column },
     { units: b.matrices * Math.ceil(n / 8), grain: Math.ceil(8192 / Math.max(1, 8 * k)) },
   );
   return packed;
@@ -92,8 +107,19 @@ export function placeB(call: LowerCall<unknown>, b: Operand, k: number, n: numbe
 export function lowerProduct(call: LowerCall<unknown>, p: Product): void {
   const { m, n, k, batches = 1 } = p;
   if (m * n * batches === 0) return;
-  const a = placeA(call, p.a, m, k);
-  const b = placeB(call, p.b, k, n);
+  lowerPacked(call, { ...p, a: placeA(call, p.a, m, k), b: placeB(call, p.b, k, n) });
+}
+
+/** A product whose matrices lie packed already. */
+export interface PackedProduct extends Omit<Product, 'a' | 'b'> {
+  readonly a: Address;
+  readonly b: Address;
+}
+
+/** Appends the step of a product of packed matrices. */
+export function lowerPacked(call: LowerCall<unknown>, p: PackedProduct): void {
+  const { a, b, m, n, k, batches = 1 } = p;
+  if (m * n * batches === 0) return;
   const chunk = chunkRows(k);
   const panels = Math.ceil(n / 8);
   const grain = grainOf(2 * Math.min(m, chunk) * 8 * k);
