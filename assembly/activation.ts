@@ -3,7 +3,7 @@
 //   activate      any kind, one vector: a call and a switch; for cold places
 //   epilogue      none, relu and clip inline, the rest by the call: for tiles that are about to be stored
 //   activateSpan  a whole span in place, the kind asked once: for what has just been stored and is still in cache
-import { erf, exp, expm1, log1p, madd, sigmoid, splat, tanh } from './math';
+import { atLeast, clamp, erf, exp, expm1, log1p, madd, sigmoid, splat, tanh } from './math';
 
 export const NONE: i32 = 0;
 export const RELU: i32 = 1;
@@ -29,22 +29,22 @@ export const SCALED_TANH: i32 = 19;
 // @ts-ignore: decorator
 @inline
 function hardSigmoid(x: v128, alpha: v128, beta: v128): v128 {
-  return f32x4.max(splat(0), f32x4.min(splat(1), f32x4.add(f32x4.mul(x, alpha), beta)));
+  return clamp(f32x4.add(f32x4.mul(x, alpha), beta), splat(0), splat(1));
 }
 
 // @ts-ignore: decorator
 @inline
 export function softplus(x: v128): v128 {
-  return f32x4.add(f32x4.max(x, splat(0)), log1p(exp(f32x4.neg(f32x4.abs(x)))));
+  return f32x4.add(atLeast(x, splat(0)), log1p(exp(f32x4.neg(f32x4.abs(x)))));
 }
 
 /** One vector; `kind` is meant to be a constant, everything else then falls away. */
 // @ts-ignore: decorator
 @inline
 export function activateConst(kind: i32, x: v128, alpha: v128, beta: v128): v128 {
-  if (kind == RELU) return f32x4.max(x, splat(0));
+  if (kind == RELU) return atLeast(x, splat(0));
   if (kind == LEAKY_RELU) return v128.bitselect(f32x4.mul(x, alpha), x, f32x4.lt(x, splat(0)));
-  if (kind == CLIP) return f32x4.min(f32x4.max(x, alpha), beta);
+  if (kind == CLIP) return clamp(x, alpha, beta);
   if (kind == HARD_SIGMOID) return hardSigmoid(x, alpha, beta);
   if (kind == HARD_SWISH) return f32x4.mul(x, hardSigmoid(x, alpha, beta));
   if (kind == SIGMOID) return sigmoid(x);
@@ -104,8 +104,8 @@ export function activate(kind: i32, x: v128, alpha: v128, beta: v128): v128 {
 @inline
 export function epilogue(kind: i32, x: v128, alpha: v128, beta: v128): v128 {
   if (kind == NONE) return x;
-  if (kind == RELU) return f32x4.max(x, splat(0));
-  if (kind == CLIP) return f32x4.min(f32x4.max(x, alpha), beta);
+  if (kind == RELU) return atLeast(x, splat(0));
+  if (kind == CLIP) return clamp(x, alpha, beta);
   return activate(kind, x, alpha, beta);
 }
 

@@ -4,12 +4,11 @@
 //   conv       implicit matrix product, per image and group: W [m, k] · X [k, pixels], k = (channel, tap). A unit packs
 //              the columns of a few panels of 8 pixels into scratch and sweeps output channels over them; the whole
 //              matrix of columns never exists.
-//   depthwise  one input channel an output channel: the window is summed directly, 16 outputs of a row at a time.
+//   col2im     the second half of a transposed convolution
 //
-// Both add the products of an output element in the order of k, from zero.
-import { epilogue } from './activation';
+// The products of an output element are added in the order of k, from zero. One input channel an output channel is
+// depthwise.ts.
 import { at, Epilogue, finish, hasEpilogue } from './epilogue';
-import { madd } from './math';
 import { loadLanes, storeLanes } from './simd';
 import { sweep } from './tile';
 
@@ -205,124 +204,6 @@ export function conv(params: usize, begin: i32, end: i32, scratch: usize): void 
         }
         b += panelBytes;
       }
-    }
-  }
-}
-
-@unmanaged
-class Depthwise extends Epilogue {
-  x: usize;
-  /** Taps of channel 0, of channel 1, … */
-  w: usize;
-  y: usize;
-  channels: i32;
-  channelStride: i32;
-  pixels: i32;
-  height: i32;
-  width: i32;
-  strideDepth: i32;
-  strideHeight: i32;
-  strideWidth: i32;
-  taps: usize;
-  tapCount: i32;
-}
-
-/** Four inputs of neighbouring outputs; `stride` in floats is a constant of the caller where it is 1 or 2. */
-// @ts-ignore: decorator
-@inline
-function gather(s: usize, stride: i32): v128 {
-  if (stride == 1) return v128.load(s);
-  if (stride == 2) return v128.shuffle<f32>(v128.load(s), v128.load(s, 12), 0, 2, 5, 7);
-  const step = <usize>stride << 2;
-  let v = v128.load32_zero(s);
-  v = v128.load_lane<f32>(s + step, v, 1);
-  v = v128.load_lane<f32>(s + 2 * step, v, 2);
-  return v128.load_lane<f32>(s + 3 * step, v, 3);
-}
-
-// @ts-ignore: decorator
-@inline
-function gatherLanes(s: usize, stride: i32, n: i32): v128 {
-  const step = <usize>stride << 2;
-  let v = v128.load32_zero(s);
-  if (n > 1) v = v128.load_lane<f32>(s + step, v, 1);
-  if (n > 2) v = v128.load_lane<f32>(s + 2 * step, v, 2);
-  return v;
-}
-
-/** One row of outputs before the epilogue, into `y`. */
-// @ts-ignore: decorator
-@inline
-function depthwiseRow(x: usize, w: usize, y: usize, width: i32, stride: i32, taps: usize, tapCount: i32): void {
-  const tapsEnd = taps + (<usize>tapCount << 2);
-  const step = <usize>stride << 4;
-  let j = 0;
-  for (; j + 16 <= width; j += 16) {
-    let c0 = f32x4.splat(0), c1 = f32x4.splat(0), c2 = f32x4.splat(0), c3 = f32x4.splat(0);
-    let v = w;
-    for (let t = taps; t != tapsEnd; t += 4) {
-      const s = x + (<usize>load<i32>(t) << 2);
-      const a = v128.load32_splat(v);
-      c0 = madd(a, gather(s, stride), c0);
-      c1 = madd(a, gather(s + step, stride), c1);
-      c2 = madd(a, gather(s + 2 * step, stride), c2);
-      c3 = madd(a, gather(s + 3 * step, stride), c3);
-      v += 4;
-    }
-    v128.store(y, c0);
-    v128.store(y, c1, 16);
-    v128.store(y, c2, 32);
-    v128.store(y, c3, 48);
-    x += 4 * step;
-    y += 64;
-  }
-  for (; j < width; j += 4) {
-    const n = width - j;
-    let c = f32x4.splat(0);
-    let v = w;
-    for (let t = taps; t != tapsEnd; t += 4) {
-      const s = x + (<usize>load<i32>(t) << 2);
-      c = madd(v128.load32_splat(v), n >= 4 ? gather(s, stride) : gatherLanes(s, stride, n), c);
-      v += 4;
-    }
-    storeLanes(y, c, n);
-    x += step;
-    y += 16;
-  }
-}
-
-function depthwiseRow1(x: usize, w: usize, y: usize, width: i32, taps: usize, tapCount: i32): void {
-  depthwiseRow(x, w, y, width, 1, taps, tapCount);
-}
-function depthwiseRow2(x: usize, w: usize, y: usize, width: i32, taps: usize, tapCount: i32): void {
-  depthwiseRow(x, w, y, width, 2, taps, tapCount);
-}
-function depthwiseRowAny(x: usize, w: usize, y: usize, width: i32, stride: i32, taps: usize, tapCount: i32): void {
-  depthwiseRow(x, w, y, width, stride, taps, tapCount);
-}
-
-/** Units: planes, images × channels. */
-export function depthwise(params: usize, begin: i32, end: i32, scratch: usize): void {
-  const c = changetype<Depthwise>(params);
-  const rowBytes = <usize>c.width << 2;
-  const rows = c.pixels / c.width;
-  const finishing = hasEpilogue(c);
-  for (let u = begin; u < end; u++) {
-    const channel = u % c.channels;
-    const x = c.x + ((<usize>u * <usize>c.channelStride) << 2);
-    const w = c.w + ((<usize>channel * <usize>c.tapCount) << 2);
-    let y = c.y + ((<usize>u * <usize>c.pixels) << 2);
-    let residual = at(c.residual, u, c.residualRow, 0, 0);
-    const bias = at(c.bias, channel, c.biasRow, 0, 0);
-    for (let r = 0; r < rows; r++) {
-      const d = r / c.height;
-      const s = x + (<usize>(d * c.strideDepth + (r - d * c.height) * c.strideHeight) << 2);
-      if (c.strideWidth == 1) depthwiseRow1(s, w, y, c.width, c.taps, c.tapCount);
-      else if (c.strideWidth == 2) depthwiseRow2(s, w, y, c.width, c.taps, c.tapCount);
-      else depthwiseRowAny(s, w, y, c.width, c.strideWidth, c.taps, c.tapCount);
-      if (finishing) finish(c, y, rowBytes, y, rowBytes, 1, c.width, bias, residual);
-      y += rowBytes;
-      residual += residual == 0 ? 0 : rowBytes;
     }
   }
 }

@@ -8,6 +8,7 @@
 //
 // Rows do not mix, so a row's bits do not depend on the batch.
 import { activate } from './activation';
+import { clamp } from './math';
 import { loadLanes, storeLanes } from './simd';
 import { ROWS, sweep, wide1 } from './tile';
 
@@ -59,7 +60,7 @@ function applyActivation(p: Recurrent, i: i32, x: v128): v128 {
 @inline
 function clipped(p: Recurrent, x: v128): v128 {
   if (p.clip == 0) return x;
-  return f32x4.min(f32x4.max(x, f32x4.splat(-p.clip)), f32x4.splat(p.clip));
+  return clamp(x, f32x4.splat(-p.clip), f32x4.splat(p.clip));
 }
 
 /** Steps that row `row` takes; clamped, for they come from a tensor. */
