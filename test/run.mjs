@@ -4,7 +4,8 @@
 //   node test/run.mjs [PATTERN…] [--jobs N] [--timeout SECONDS] [--dir DIR]
 //
 // A file passes when its process exits 0 by itself within the time limit and uvu reports every test passed. The
-// last line is `N passed, N failed`, counting tests; a file that dies, hangs or runs no test counts as one failure.
+// last line is `N passed, N failed`, counting tests; a file that dies, hangs or runs no test counts as one failure. Of a
+// file that passes only the lines with SKIPPED or NOTE in them are shown.
 import { spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -65,6 +66,7 @@ function runFile(file) {
         `${bad === 0 ? 'ok  ' : 'FAIL'} ${file}  ${good}/${total}  ${seconds} s${why === '' ? '' : `  ${why}`}`,
       );
       if (bad !== 0) console.log(output.replace(/^/gm, '     '));
+      else for (const [said] of output.matchAll(/\b(SKIPPED|NOTE)\b.*/g)) console.log(`     ${said}`);
       resolve();
     });
   });

@@ -57,7 +57,7 @@ function wrongOnes(cases: readonly TestCase[], options: LocalOptions, what: stri
     else if (status === 'unsupported' && !(name in skipped) && everyOperatorIsThere(readModelFile(c.model).graph))
       wrong.push(`${name}: unsupported, ${why}`);
   }
-  console.log(`${what}: ${counts.pass} cases pass, ${counts.fail} fail, ${counts.unsupported} are unsupported`);
+  console.log(`NOTE ${what}: ${counts.pass} cases pass, ${counts.fail} fail, ${counts.unsupported} are unsupported`);
   return wrong;
 }
 
