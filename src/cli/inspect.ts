@@ -48,12 +48,16 @@ because they come after a cut.`,
     const feeds = feedsOf(graph, options.shape ?? [], options.value ?? []);
     const unsupported = unsupportedNodes(graph);
     let compilation: Compilation | undefined;
+    /** Why the shapes that were assumed cannot be. */
+    let impossible: string | undefined;
     if (unsupported.length === 0) {
       try {
         compilation = compileForInspection(graph, feeds, build);
       } catch (error) {
-        if (!(error instanceof SkepError) || error.code !== 'UNSUPPORTED') throw error;
-        unsupported.push({ operator: '', nodes: [], why: error.message });
+        if (!(error instanceof SkepError)) throw error;
+        if (error.code === 'UNSUPPORTED') unsupported.push({ operator: '', nodes: [], why: error.message });
+        else if ([...feeds.values()].some((f) => f.assumed)) impossible = error.message;
+        else throw error;
       }
     }
     const weights = weightsOf(graph);
@@ -74,6 +78,7 @@ because they come after a cut.`,
             ? null
             : { build, shapes: Object.fromEntries([...feeds].map(([n, f]) => [n, f.dims])), ...compiled },
         unsupported,
+        ...(impossible === undefined ? {} : { impossible }),
       });
       return 0;
     }
@@ -92,6 +97,10 @@ because they come after a cut.`,
         countOperators(graph).map((o) => [o.operator, o.nodes]),
       );
     else printCompilation(compilation, feeds, build);
+    if (impossible !== undefined) {
+      print();
+      print(`Not compiled: with open dimensions taken as 1, ${impossible}. Give the shapes: --shape NAME=D,D,…`);
+    }
     if (unsupported.length > 0) {
       print();
       print('Not supported:');
