@@ -166,8 +166,9 @@ export class Host {
   }
 
   #spawn(data: LeaderData | FollowerData): Worker {
+    // worker.js is thread.js and all it imports in one file: loading a hundred modules takes five times as long.
     // No flags of the process: a loader hook given with --import has no business in a kernel thread.
-    const worker = new Worker(new URL('./thread.js', import.meta.url), {
+    const worker = new Worker(new URL('./worker.js', import.meta.url), {
       workerData: data,
       execArgv: [],
       name: `skep ${data.role}`,
