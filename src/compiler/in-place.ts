@@ -12,4 +12,9 @@ export interface InPlaceFields {
 export const inPlaceFields: Partial<Record<KernelName, InPlaceFields>> = {
   unaryF32: { output: 'y', inputs: ['x'] },
   broadcast: { output: 'y', inputs: ['a', 'b', 'c'] },
+  // These read a row several times, but each element for the last time just before they write it.
+  channelNorm: { output: 'y', inputs: ['x'] },
+  rowNorm: { output: 'y', inputs: ['x'] },
+  scan: { output: 'y', inputs: ['x'] },
+  softmaxF32: { output: 'y', inputs: ['x'] },
 };

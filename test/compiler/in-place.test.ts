@@ -12,6 +12,26 @@ import { feedsOf, graphOf } from './fusion.js';
 
 /** One graph a kernel of the table: steps whose input dies at once, so that they run in place. */
 const chains: Record<string, (length: number) => Graph> = {
+  channelNorm: (n) =>
+    graphOf([2, 3, n], (g, x) => {
+      const v = g.op('Abs', [g.weights([3])]);
+      return g.op('BatchNormalization', [g.neg(x), g.weights([3]), g.weights([3]), g.weights([3]), v]);
+    }),
+  rowNorm: (n) =>
+    graphOf([3, 2, n], (g, x) => {
+      const y = g.op('LayerNormalization', [g.neg(x), g.weights([n]), g.weights([n])], { axis: -1 });
+      return g.op('GroupNormalization', [y, g.weights([2]), g.weights([2])], { num_groups: 1 });
+    }),
+  scan: (n) =>
+    graphOf([3, n], (g, x) => {
+      const y = g.op('CumSum', [g.neg(x), g.scalar('int64', 1)], { exclusive: 1 });
+      return g.op('CumSum', [y, g.scalar('int64', 0)], { reverse: 1 });
+    }),
+  softmaxF32: (n) =>
+    graphOf([3, n], (g, x) => {
+      const y = g.op('LogSoftmax', [g.op('Softmax', [g.neg(x)], { axis: 0 })], { axis: 1 });
+      return g.op('LogSoftmax', [y], { axis: 0 });
+    }),
   unaryF32: (n) => graphOf([n], (g, x) => g.exp(g.sqrt(g.abs(g.neg(g.sigmoid(g.tanh(x))))))),
   broadcast: (n) =>
     graphOf([3, n], (g, x) => {
