@@ -116,3 +116,24 @@ export function notU8(params: usize, begin: i32, end: i32, scratch: usize): void
   const last = min(end * BLOCK, p.size);
   for (let i = begin * BLOCK; i < last; i++) store<u8>(p.y + i, <u8>(load<u8>(p.x + i) == 0));
 }
+
+@unmanaged
+class ClassifyF32 {
+  x: usize;
+  y: usize;
+  size: i32;
+  classes: i32;
+}
+
+/** Whether floats are of one of the classes: NaN (1), +infinity (2), -infinity (4). */
+export function classifyF32(params: usize, begin: i32, end: i32, scratch: usize): void {
+  const p = changetype<ClassifyF32>(params);
+  const last = min(end * BLOCK, p.size);
+  const nan = (p.classes & 1) != 0;
+  const plus: f32 = p.classes & 2 ? Infinity : NaN;
+  const minus: f32 = p.classes & 4 ? -Infinity : NaN;
+  for (let i = begin * BLOCK; i < last; i++) {
+    const v = f32.load(p.x + (<usize>i << 2));
+    store<u8>(p.y + i, <u8>((nan && v != v) || v == plus || v == minus));
+  }
+}

@@ -6,6 +6,8 @@ export const unary = {
   unaryF32: { x: 'ptr', y: 'ptr', size: 'i32', kind: 'i32', alpha: 'f32', beta: 'f32' },
   /** y[i] = x[i] = 0 on bools. Units as above. */
   notU8: { x: 'ptr', y: 'ptr', size: 'i32' },
+  /** y[i] = x[i] is NaN (class 1), +infinity (2) or −infinity (4). Units as above. */
+  classifyF32: { x: 'ptr', y: 'ptr', size: 'i32', classes: 'i32' },
   /** y[i] = (to) x[i] between types of `castCodes`; float16 with float32 only. Units as above. */
   cast: { x: 'ptr', y: 'ptr', size: 'i32', from: 'i32', to: 'i32' },
 } as const;

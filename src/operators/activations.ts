@@ -7,7 +7,7 @@ import { sizeOf } from '../tensor/shape.js';
 import { typeInfo } from '../tensor/types.js';
 import { type AttributeSpec, type AttributeSpecs, float, int, string } from './attributes.js';
 import { lowerBroadcast } from './broadcast.js';
-import { type InferCall, type Operator, type OutputInfo, operator } from './operator.js';
+import { type InferCall, type LowerCall, type Operator, type OutputInfo, operator } from './operator.js';
 import { fromBools, isInteger, mapBigInts, mapNumbers } from './reference.js';
 import { lowerUnary, numericRule } from './unary.js';
 
@@ -181,6 +181,15 @@ function predicateRule(call: InferCall<unknown>): OutputInfo[] {
   return [{ type: 'bool', dims }];
 }
 
+function lowerClasses(call: LowerCall<unknown>, classes: number): boolean {
+  const { type, dims } = call.input(0);
+  if (type !== 'float32') return false;
+  const size = sizeOf(dims);
+  const units = Math.ceil(size / unaryBlock);
+  call.step('classifyF32', { x: call.in(0), y: call.out(0), size, classes }, { units, grain: 8 });
+  return true;
+}
+
 const IsNaN = operator({
   name: 'IsNaN',
   since: [9, 13, 20],
@@ -191,6 +200,7 @@ const IsNaN = operator({
     predicateRule(call);
     return [fromBools(call.input(0).dims, Array.from(decode(call.tensor(0)), Number.isNaN))];
   },
+  lower: (call) => lowerClasses(call, 1),
 });
 
 const IsInf = operator({
@@ -209,6 +219,10 @@ const IsInf = operator({
         (x === Number.NEGATIVE_INFINITY && detect_negative !== 0),
     );
     return [fromBools(call.input(0).dims, found)];
+  },
+  lower(call) {
+    const { detect_negative, detect_positive } = call.attributes;
+    return lowerClasses(call, (detect_positive !== 0 ? 2 : 0) + (detect_negative !== 0 ? 4 : 0));
   },
 });
 

@@ -70,7 +70,11 @@ function windowsOf(call: PoolCall): Windows[] {
     const stride = strides[i] ?? 1;
     const dilation = dilations[i] ?? 1;
     const reach = (kernel - 1) * dilation + 1;
+    if (reach > 65536) throw call.error(`a window of ${reach} is too large`, 'UNSUPPORTED');
     let [before, after] = auto_pad === 'NOTSET' ? [pads[i] ?? 0, pads[i + rank] ?? 0] : [0, 0];
+    // A window in padding alone would have nothing to join.
+    if (before >= reach || after >= reach)
+      throw call.error(`pads ${formatShape(pads)} must be smaller than the window, ${reach} along axis ${i + 2}`);
     let output: number;
     if (auto_pad.startsWith('SAME')) {
       output = Math.ceil(input / stride);
@@ -96,18 +100,23 @@ function poolRule(call: PoolCall, indices: boolean): OutputInfo[] {
   return indices ? [y, { type: 'int64', dims: y.dims }] : [y];
 }
 
+/** Positions of a window along an axis that are at least 0 and below `end`: first, and how many. */
+function within(w: Windows, at: number, from: number, end: number): { first: number; count: number } {
+  const start = at * w.stride - w.before;
+  const skipped = start >= from ? 0 : Math.ceil((from - start) / w.dilation);
+  const past = Math.min(w.kernel, Math.ceil((end - start) / w.dilation));
+  return { first: start + skipped * w.dilation, count: Math.max(0, past - skipped) };
+}
+
 /** Positions of a window along an axis that lie in the input. */
 function positions(w: Windows, at: number): number[] {
-  return Array.from({ length: w.kernel }, (_, k) => at * w.stride - w.before + k * w.dilation).filter(
-    (p) => p >= 0 && p < w.input,
-  );
+  const { first, count } = within(w, at, 0, w.input);
+  return Array.from({ length: count }, (_, k) => first + k * w.dilation);
 }
 
 /** How many positions of window `at` count in an average: those in the input, or in the padded input. */
 function countOf(w: Windows, at: number, includePad: boolean): number {
-  if (!includePad) return positions(w, at).length;
-  const start = at * w.stride - w.before;
-  return Array.from({ length: w.kernel }, (_, k) => start + k * w.dilation).filter((p) => p < w.input + w.after).length;
+  return includePad ? within(w, at, -w.before, w.input + w.after).count : within(w, at, 0, w.input).count;
 }
 
 /** Calls visit(input offsets of the window, divisor of an average, output index) for every window of every plane. */

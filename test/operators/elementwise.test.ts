@@ -99,7 +99,7 @@ for (const op of [
         const random = randomFrom(s);
         check({ op, inputs: [floats(random, a!), floats(random, b!)] }, { rtol: 0, atol: 0 });
       }),
-      { numRuns: 8 },
+      { numRuns: 5 },
     );
   });
 
@@ -132,7 +132,7 @@ for (const op of [
           assertSameBits(outputs[0]!, want!);
         }
       }),
-      { numRuns: 8 },
+      { numRuns: 5 },
     );
   });
 
@@ -156,7 +156,7 @@ test('Pow, PRelu, Sum, Mean, Min and Max of several', () => {
         ],
       });
     }),
-    { numRuns: 12 },
+    { numRuns: 6 },
   );
 });
 
@@ -185,7 +185,7 @@ test('Where selects elements of any size', () => {
       ])
         check({ op: 'Where', inputs: [condition, make(random, a!), make(random, b!)] });
     }),
-    { numRuns: 8 },
+    { numRuns: 5 },
   );
 });
 
@@ -406,6 +406,15 @@ test('Cast of packed 4-bit types, strings and 64-bit integers', () => {
     () => cast(new Tensor('string', ['seven']), 1),
     (e: unknown) => e instanceof SkepError && /'seven' is not a number/.test(e.message),
   );
+});
+
+test('IsNaN and IsInf', () => {
+  const values = Array.from({ length: 1100 }, (_, i) => [0, Number.NaN, Infinity, -Infinity, 1e30][i % 5]!);
+  const x = new Tensor('float32', Float32Array.from(values));
+  check({ op: 'IsNaN', inputs: [x] });
+  for (const detect_negative of [int(0), int(1)])
+    for (const detect_positive of [int(0), int(1)])
+      check({ op: 'IsInf', inputs: [x], attributes: { detect_negative, detect_positive } });
 });
 
 test('Dropout keeps everything in inference and drops a part in training', () => {

@@ -43,7 +43,7 @@ test('BatchNormalization by given statistics', () => {
         check({ op: 'BatchNormalization', opset: 9, inputs, constants: [1, 2, 3, 4] }, tolerance);
       },
     ),
-    { numRuns: 12 },
+    { numRuns: 6 },
   );
 });
 
@@ -92,7 +92,7 @@ test('LayerNormalization and RMSNormalization from any axis', () => {
       check({ op: 'LayerNormalization', inputs: [x, scale], attributes }, tolerance);
       check({ op: 'RMSNormalization', inputs: [x, scale], attributes }, tolerance);
     }),
-    { numRuns: 12 },
+    { numRuns: 6 },
   );
 });
 
@@ -122,7 +122,7 @@ test('InstanceNormalization and GroupNormalization', () => {
         check({ op: 'GroupNormalization', opset: 18, inputs: old, attributes }, tolerance);
       },
     ),
-    { numRuns: 25 },
+    { numRuns: 10 },
   );
 });
 
@@ -165,7 +165,7 @@ test('LRN, LpNormalization and MeanVarianceNormalization', () => {
         check({ op: 'LRN', inputs: [x], attributes }, tolerance);
       },
     ),
-    { numRuns: 20 },
+    { numRuns: 10 },
   );
   const x = new Tensor('float32', Float32Array.of(3, 4, 0, 0), [2, 2]);
   const [y] = runReference({ op: 'LpNormalization', inputs: [x] }) as Tensor<'float32'>[];

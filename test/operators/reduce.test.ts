@@ -44,7 +44,7 @@ for (const name of names)
         const old = { keepdims, ...(axes.length > 0 && { axes: ints(axes.map((a) => a - shape.length)) }) };
         check({ op: `Reduce${name}`, opset: 11, inputs: [x], attributes: old }, tolerance);
       }),
-      { numRuns: 8 },
+      { numRuns: 5 },
     );
   });
 
@@ -138,7 +138,7 @@ for (const op of ['ArgMax', 'ArgMin'])
         };
         check({ op, inputs: [x], attributes });
       }),
-      { numRuns: 8 },
+      { numRuns: 5 },
     );
   });
 
@@ -157,7 +157,7 @@ for (const op of ['Softmax', 'LogSoftmax', 'Hardmax'])
         check({ op, inputs: [x], attributes }, options);
         check({ op, opset: 11, inputs: [x], attributes }, options);
       }),
-      { numRuns: 8 },
+      { numRuns: 5 },
     );
   });
 
@@ -205,7 +205,7 @@ for (const op of ['CumSum', 'CumProd'])
           check(t, { rtol: 1e-4, atol: 1e-6 });
         },
       ),
-      { numRuns: 8 },
+      { numRuns: 5 },
     );
   });
 
