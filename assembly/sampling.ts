@@ -16,6 +16,39 @@ class ResampleParams {
   outside: f32;
 }
 
+/** A whole line by two taps an element: linear interpolation along the innermost axis. */
+// @ts-ignore: decorator
+@inline
+function line2(from: usize, to: usize, index: usize, weight: usize, count: i32, outside: f32): void {
+  for (let i = 0; i < count; i++) {
+    const first = load<i32>(index);
+    store<f32>(
+      to,
+      first < 0
+        ? outside
+        : load<f32>(weight) * load<f32>(from + (first << 2)) +
+            load<f32>(weight, 4) * load<f32>(from + (load<i32>(index, 4) << 2)),
+    );
+    index += 8;
+    weight += 8;
+    to += 4;
+  }
+}
+
+/** A row as a mixture of two rows. */
+// @ts-ignore: decorator
+@inline
+function mix2(a: usize, b: usize, to: usize, wa: f32, wb: f32, n: i32): void {
+  const va = f32x4.splat(wa);
+  const vb = f32x4.splat(wb);
+  let k: i32 = 0;
+  for (; k <= n - 4; k += 4) {
+    const at = k << 2;
+    v128.store(to + at, f32x4.add(f32x4.mul(va, v128.load(a + at)), f32x4.mul(vb, v128.load(b + at))));
+  }
+  for (; k < n; k++) store<f32>(to + (k << 2), wa * load<f32>(a + (k << 2)) + wb * load<f32>(b + (k << 2)));
+}
+
 export function resample(params: usize, begin: i32, end: i32, scratch: usize): void {
   const p = changetype<ResampleParams>(params);
   const n = p.n;
@@ -28,6 +61,10 @@ export function resample(params: usize, begin: i32, end: i32, scratch: usize): v
       const to = p.output + ((<usize>u * count) << 2);
       let index = p.indices;
       let weight = p.weights;
+      if (taps == 2) {
+        line2(from, to, index, weight, count, p.outside);
+        continue;
+      }
       for (let i = 0; i < count; i++) {
         let sum: f32 = 0;
         if (load<i32>(index) < 0) sum = p.outside;
@@ -52,6 +89,12 @@ export function resample(params: usize, begin: i32, end: i32, scratch: usize): v
     const to = p.output + ((<usize>u * inner) << 2);
     if (load<i32>(index) < 0) {
       for (let k = 0; k < inner; k++) store<f32>(to + (k << 2), p.outside);
+      continue;
+    }
+    if (taps == 2) {
+      const a = from + ((load<i32>(index) * inner) << 2);
+      const b = from + ((load<i32>(index, 4) * inner) << 2);
+      mix2(a, b, to, load<f32>(weight), load<f32>(weight, 4), inner);
       continue;
     }
     let k: i32 = 0;
