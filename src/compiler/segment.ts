@@ -78,7 +78,9 @@ export function compileSegment(
     if (k.value !== undefined) results.set(name, k.value);
     else if (computed.has(name)) results.set(name, undefined);
   }
-  return { plan: builder.finish(results), cut, rest: { nodes: left, known, wanted: rest.wanted }, folded };
+  // Cached segments live long: what nothing ahead reads is not kept.
+  const ahead = new Map([...known].filter(([name]) => needed.has(name)));
+  return { plan: builder.finish(results), cut, rest: { nodes: left, known: ahead, wanted: rest.wanted }, folded };
 }
 
 type Outcome =
@@ -207,10 +209,10 @@ function inlineBranch(node: Node, condition: Tensor, known: Map<string, Known>, 
           },
         ],
   );
-  return [...graph.nodes, ...identities];
+  return prune([...graph.nodes, ...identities], node.outputs);
 }
 
-/** The nodes that `wanted` depends on, in order. */
+/** The nodes that `wanted` depends on, in order; outputs of theirs that nobody reads lose their names. */
 function prune(nodes: readonly Node[], wanted: readonly string[]): Node[] {
   const needed = new Set(wanted);
   const kept: Node[] = [];
@@ -218,7 +220,8 @@ function prune(nodes: readonly Node[], wanted: readonly string[]): Node[] {
     const node = nodes[i]!;
     if (!node.outputs.some((o) => needed.has(o))) continue;
     for (const name of readsOf(node)) needed.add(name);
-    kept.push(node);
+    const all = node.outputs.every((o) => o === '' || needed.has(o));
+    kept.push(all ? node : { ...node, outputs: node.outputs.map((o) => (needed.has(o) ? o : '')) });
   }
   return kept.reverse();
 }

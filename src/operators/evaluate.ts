@@ -19,8 +19,19 @@ import {
 } from './operator.js';
 import { findOperator } from './registry.js';
 
-/** Looks an operator up and parses the node's attributes: what can be done once a node. Throws UNSUPPORTED. */
-export function resolve(node: Node): { readonly operator: Operator; readonly attributes: Record<string, unknown> } {
+/** A node's operator and its attributes. */
+export interface Resolved {
+  readonly operator: Operator;
+  readonly attributes: Record<string, unknown>;
+}
+
+/** Nodes are compiled for many shapes and run many times, and never change. */
+const resolved = new WeakMap<Node, Resolved>();
+
+/** Looks an operator up and parses the node's attributes, once a node. Throws UNSUPPORTED. */
+export function resolve(node: Node): Resolved {
+  const known = resolved.get(node);
+  if (known !== undefined) return known;
   const operator = findOperator(node);
   const [least, most] = operator.inputs;
   if (node.inputs.length < least || node.inputs.length > most)
@@ -28,7 +39,9 @@ export function resolve(node: Node): { readonly operator: Operator; readonly att
       node,
       `expected ${least === most ? least : `${least} to ${most}`} inputs, got ${node.inputs.length}`,
     );
-  return { operator, attributes: parseAttributes(node, operator.attributes) };
+  const found = { operator, attributes: parseAttributes(node, operator.attributes) };
+  resolved.set(node, found);
+  return found;
 }
 
 abstract class CallBase {

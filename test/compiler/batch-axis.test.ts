@@ -170,7 +170,7 @@ test('an embedding of token rows', () => {
   merges(graph, inputs, { y0: 0 });
 });
 
-testWith('LSTM', 'a recurrent layer whose state is as large as the batch', () => {
+test('a recurrent layer whose state is as large as the batch', () => {
   const inputs: Inputs = { x: { axis: 1, dims: [4, 1, 3] } };
   const graph = build(inputs, (g, x) => {
     const batch = g.op('Gather', [g.op('Shape', [x], {}, [{ type: 'int64' }])[0]!, g.ints([1])]);
@@ -207,7 +207,7 @@ test('branches by a constant', () => {
   merges(graph, inputs, { y0: 0 });
 });
 
-testWith('Softmax ReduceMean LayerNormalization', 'normalizations and reductions over other axes', () => {
+test('normalizations and reductions over other axes', () => {
   const inputs = x(4, 6);
   const graph = build(inputs, (g, x) => {
     const n = g.layerNorm(x, g.weights([6]), g.weights([6]));
@@ -216,7 +216,7 @@ testWith('Softmax ReduceMean LayerNormalization', 'normalizations and reductions
   merges(graph, inputs, { y0: 0, y1: 0 });
 });
 
-testWith('Softmax', 'trap: softmax over the rows', () => {
+test('trap: softmax over the rows', () => {
   refuses(
     build(x(4), (g, x) => g.softmax(x, 0)),
     x(4),
@@ -225,7 +225,7 @@ testWith('Softmax', 'trap: softmax over the rows', () => {
   );
 });
 
-testWith('ReduceMean', 'trap: a mean over the rows', () => {
+test('trap: a mean over the rows', () => {
   refuses(
     build(x(4), (g, x) => g.op('ReduceMean', [x, g.ints([0])])),
     x(4),
@@ -245,7 +245,7 @@ testWith('DynamicQuantizeLinear', 'trap: one scale for the whole batch', () => {
   refuses(graph, x(4), 'DynamicQuantizeLinear', /one scale/);
 });
 
-testWith('BatchNormalization', 'trap: batch normalization that trains', () => {
+test('trap: batch normalization that trains', () => {
   const inputs = x(3, 2, 2);
   const of = (training: number) =>
     build(inputs, (g, x) => {

@@ -2,7 +2,7 @@
 import { test } from 'uvu';
 import { float, type GraphBuilder, type Value } from '../../src/graph/builder.js';
 import type { Node } from '../../src/graph/graph.js';
-import { checkFusion, checkUntouched, graphOf, testWith } from './fusion.js';
+import { checkFusion, checkUntouched, graphOf } from './fusion.js';
 
 const image = [2, 4, 6, 5];
 
@@ -17,7 +17,7 @@ function batchNorm(g: GraphBuilder, x: Value, n: number): Value {
   return g.batchNorm(x, positive(g, n), g.weights([n]), g.weights([n]), positive(g, n));
 }
 
-testWith('BatchNormalization', 'batch normalization goes into the weights', () => {
+test('batch normalization goes into the weights', () => {
   for (const bias of [true, false])
     checkFusion(
       graphOf(image, (g, x) => batchNorm(g, conv(g, x, bias), 6)),
@@ -25,7 +25,7 @@ testWith('BatchNormalization', 'batch normalization goes into the weights', () =
     );
 });
 
-testWith('BatchNormalization', 'grouped and depthwise convolutions take it too', () => {
+test('grouped and depthwise convolutions take it too', () => {
   const options = { pads: [1, 1, 1, 1] };
   checkFusion(
     graphOf(image, (g, x) =>
@@ -39,7 +39,7 @@ testWith('BatchNormalization', 'grouped and depthwise convolutions take it too',
   );
 });
 
-testWith('BatchNormalization', 'transposed convolutions have their channels on the other axis', () => {
+test('transposed convolutions have their channels on the other axis', () => {
   for (const group of [1, 2])
     checkFusion(
       graphOf(image, (g, x) => {
@@ -53,7 +53,7 @@ testWith('BatchNormalization', 'transposed convolutions have their channels on t
     );
 });
 
-testWith('BatchNormalization', 'a training batch normalization stays', () => {
+test('a training batch normalization stays', () => {
   const graph = graphOf(image, (g, x) => {
     const inputs = [conv(g, x), positive(g, 6), g.weights([6]), g.weights([6]), positive(g, 6)];
     return g.op('BatchNormalization', inputs, { training_mode: 1 }, 3)[0]!;
@@ -105,7 +105,7 @@ test('a constant that widens the result is no bias', () => {
   checkUntouched(graphOf([1, 4, 6, 5], (g, x) => g.add(conv(g, x), g.weights([3, 1, 1, 1]))));
 });
 
-testWith('BatchNormalization', 'a residual and then an activation', () => {
+test('a residual and then an activation', () => {
   checkFusion(
     graphOf([2, 6, 6, 5], (g, x) => {
       const y = g.conv2d(x, g.weights([6, 6, 3, 3]), g.weights([6]), { pads: [1, 1, 1, 1] });

@@ -92,6 +92,19 @@ test('only what is wanted is computed, and dead code never', () => {
   assert.equal(stepsOf(begin(graph, { x: float([4]) })), ['Neg', 'Abs', 'Sqrt']);
 });
 
+test('the dead code of a branch is not computed either', () => {
+  const graph = graphOf([4], (g, x) => {
+    const branch = (name: string) =>
+      g.subgraph(name, (h) => {
+        h.exp(h.exp(x));
+        h.output(`${name}_out`, h.neg(x));
+      });
+    const attributes = { then_branch: branch('t'), else_branch: branch('e') };
+    return g.op('If', [g.constant('bool', [true], [])], attributes, [{ type: 'float32' }])[0]!;
+  });
+  assert.equal(stepsOf(begin(graph, { x: float([4]) })), ['Neg']);
+});
+
 test('an input, a constant and a value under two names can be outputs', () => {
   const graph = graphOf([3], (g, x) => {
     const y = g.neg(x);

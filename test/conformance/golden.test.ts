@@ -119,10 +119,14 @@ function generated({ dims, sha256raw }: Generated): Tensor {
   return new Tensor('float32', data, dims);
 }
 
-/** Runs a graph on kernels, keeping its plans and weights between calls. */
+/** Runs a graph on kernels, keeping its plans and weights between calls. No step may fall back to the reference. */
 function compiled(graph: Graph, build: Build, fuse: boolean): Run {
   const runner = new GraphRunner(graph, build, { fuse });
-  return (feeds) => runner.run(feeds).outputs;
+  return (feeds) => {
+    const { outputs, references } = runner.run(feeds);
+    assert.equal(references, [], 'steps without a kernel');
+    return outputs;
+  };
 }
 
 if (hasData) {

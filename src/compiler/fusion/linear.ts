@@ -9,11 +9,20 @@
 // than the separate operations would; bias, residual and activation give the very bits of separate nodes.
 import type { Attribute } from '../../graph/graph.js';
 import { decode, encode } from '../../tensor/convert.js';
-import { sameShape, stridesOf } from '../../tensor/shape.js';
+import { sameShape, sizeOf } from '../../tensor/shape.js';
 import { Tensor } from '../../tensor/tensor.js';
 import type { SettledNode } from '../lowering.js';
 import { activationOf } from './activations.js';
-import { numbersOf, type Rewriter, type Rewritten, type Rule, type Rules, scalarOf, type Value } from './rewriter.js';
+import {
+  listOf,
+  numbersOf,
+  type Rewriter,
+  type Rewritten,
+  type Rule,
+  type Rules,
+  scalarOf,
+  type Value,
+} from './rewriter.js';
 
 /** A product with its parts, whichever operator it is. */
 interface Linear {
@@ -98,14 +107,14 @@ function rebuild(
 }
 
 /** A constant as one number a channel of a result; undefined when it varies along other axes or changes the shape. */
-function perChannel(value: Value, l: Linear, dims: readonly number[]): number[] | undefined {
+function perChannel(value: Value, l: Linear, dims: readonly number[]): ArrayLike<number> | undefined {
   const t = value.info.value;
   if (t === undefined || t.type !== 'float32' || t.dims.length > dims.length) return undefined;
   const numbers = decode(t);
   if (t.size === 1) return new Array<number>(l.channels).fill(numbers[0]!);
   const own = t.dims.length - (dims.length - l.axis);
   if (t.size !== l.channels || t.dims[own] !== l.channels) return undefined;
-  return Array.from(numbers);
+  return numbers;
 }
 
 /** Weights and bias with channel c's result scaled by scale[c] and shifted by shift[c]. */
@@ -115,8 +124,8 @@ function fold(
   l: Linear,
   key: string,
   from: readonly Value[],
-  scale: readonly number[] | undefined,
-  shift: readonly number[] | undefined,
+  scale: ArrayLike<number> | undefined,
+  shift: ArrayLike<number> | undefined,
 ): Rewritten | undefined {
   if (l.activated || l.residual !== undefined || l.w.info.value === undefined) return undefined;
   if (l.bias !== undefined && numbersOf(l.bias) === undefined) return undefined;
@@ -140,7 +149,7 @@ function scaledWeights(
   l: Linear,
   key: string,
   from: readonly Value[],
-  scale: readonly number[],
+  scale: ArrayLike<number>,
 ): Value | undefined {
   const t = l.w.info.value!;
   const { dims } = t;
@@ -155,16 +164,20 @@ function scaledWeights(
         : l.op === 'Gemm' && l.item.attributes.transB
           ? 0
           : dims.length - 1;
-  const perGroup = l.op === 'ConvTranspose' ? dims[0]! / group : dims[0]!;
+  const channelsOfGroup = dims[axis]!;
+  const outer = sizeOf(dims.slice(0, axis));
+  const inner = sizeOf(dims.slice(axis + 1));
+  const perGroup = l.op === 'ConvTranspose' ? outer / group : outer;
   return r.constant(`weights(${l.w.name}${key})`, [l.w, ...from], () => {
     const data = decode(t);
     const out = new Float32Array(data.length);
-    const inner = stridesOf(dims)[axis]!;
-    const along = dims[axis]!;
-    const groupStride = l.op === 'ConvTranspose' ? perGroup * along * inner : out.length + 1;
-    for (let i = 0; i < out.length; i++) {
-      const c = (Math.floor(i / inner) % along) + Math.floor(i / groupStride) * along;
-      out[i] = data[i]! * scale[c]!;
+    let i = 0;
+    for (let o = 0; o < outer; o++) {
+      const first = Math.floor(o / perGroup) * channelsOfGroup;
+      for (let c = 0; c < channelsOfGroup; c++) {
+        const s = scale[first + c]!;
+        for (const end = i + inner; i < end; i++) out[i] = data[i]! * s;
+      }
     }
     return new Tensor('float32', out, dims);
   });
@@ -182,8 +195,8 @@ const batchNormalization: Rule = (root, r) => {
   const [gamma, beta, mean, variance] = parts.map((v) => numbersOf(v));
   if (gamma === undefined || beta === undefined || mean === undefined || variance === undefined) return undefined;
   if (gamma.length !== l.channels) return undefined;
-  const scale = gamma.map((g, c) => g / Math.sqrt(variance[c]! + a.epsilon));
-  const shift = beta.map((b, c) => b - mean[c]! * scale[c]!);
+  const scale = Array.from(gamma, (g, c) => g / Math.sqrt(variance[c]! + a.epsilon));
+  const shift = Array.from(beta, (b, c) => b - mean[c]! * scale[c]!);
   return fold(root, r, l, ` bn ${parts.map((v) => v.name).join()} ${a.epsilon}`, parts, scale, shift);
 };
 
@@ -218,12 +231,12 @@ const scaleShift: Rule = (root, r) => {
       op === 'Mul'
         ? numbers
         : op === 'Div'
-          ? numbers.map((s) => 1 / s)
+          ? Array.from(numbers, (s) => 1 / s)
           : op === 'Sub' && !first
-            ? numbers.map(() => -1)
+            ? Array.from(numbers, () => -1)
             : undefined;
     const shift =
-      op === 'Add' || (op === 'Sub' && !first) ? numbers : op === 'Sub' ? numbers.map((s) => -s) : undefined;
+      op === 'Add' || (op === 'Sub' && !first) ? numbers : op === 'Sub' ? Array.from(numbers, (s) => -s) : undefined;
     const folded = fold(root, r, l, key, [other], scale, shift);
     if (folded !== undefined) return folded;
   }
@@ -284,7 +297,7 @@ const padInto: Rule = (root, r) => {
   const filler = r.input(pad, 2);
   const value = old ? ((pad.attributes.value as number | undefined) ?? 0) : filler === undefined ? 0 : scalarOf(filler);
   if (mode !== 'constant' || value !== 0 || r.input(pad, 3) !== undefined) return undefined;
-  const pads = (pad.attributes.pads as readonly number[] | undefined) ?? numbersOf(r.input(pad, 1));
+  const pads = (pad.attributes.pads as readonly number[] | undefined) ?? listOf(r.input(pad, 1));
   if (pads?.length !== 2 * rank || pads.some((p) => p < 0)) return undefined;
   if ([0, 1, rank, rank + 1].some((i) => pads[i] !== 0)) return undefined;
   const auto = (root.attributes.auto_pad as string | undefined) ?? 'NOTSET';

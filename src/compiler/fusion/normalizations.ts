@@ -8,7 +8,7 @@
 import type { Attribute } from '../../graph/graph.js';
 import { normalizeAxis, sameShape } from '../../tensor/shape.js';
 import type { SettledNode } from '../lowering.js';
-import { numbersOf, type Rewriter, type Rewritten, type Rule, type Rules, scalarOf, type Value } from './rewriter.js';
+import { listOf, type Rewriter, type Rewritten, type Rule, type Rules, scalarOf, type Value } from './rewriter.js';
 
 /** x over the root of its mean square, and where that comes from. */
 interface Normalized {
@@ -25,7 +25,7 @@ function meanOf(value: Value, r: Rewriter): { x: Value; axis: number; node: Sett
   if (node === undefined || node.attributes.keepdims === 0) return undefined;
   const x = r.input(node, 0)!;
   const rank = x.info.dims.length;
-  const axes = (node.attributes.axes as readonly number[] | undefined) ?? numbersOf(r.input(node, 1));
+  const axes = (node.attributes.axes as readonly number[] | undefined) ?? listOf(r.input(node, 1));
   if (axes === undefined || axes.length === 0) return undefined;
   const sorted = axes.map((a) => normalizeAxis(a, rank)).sort((a, b) => a - b);
   if (!sorted.every((a, i) => a === rank - sorted.length + i)) return undefined;

@@ -161,7 +161,7 @@ export class Rewriter {
       }
       const output = item.node.outputs[0]!;
       // A result of the segment must be computed under its own name: the node stays (an Identity costs no step).
-      if (this.#keep.has(output)) continue;
+      if (this.#keep.has(output) || this.#hasMore(item)) continue;
       this.#renamed.set(output, made.value);
       // The readers to come will read the other value.
       const moved = this.#readers.get(output) ?? 0;
@@ -209,6 +209,11 @@ export class Rewriter {
     return item.node.outputs.some((o) => o !== '' && (this.#keep.has(o) || (this.#readers.get(o) ?? 0) > 0));
   }
 
+  /** True when an output besides the first is needed. */
+  #hasMore(item: SettledNode): boolean {
+    return item.node.outputs.slice(1).some((o) => o !== '' && (this.#keep.has(o) || (this.#readers.get(o) ?? 0) > 0));
+  }
+
   #remove(at: number): void {
     const item = this.#items[at]!;
     this.#items[at] = undefined;
@@ -233,8 +238,7 @@ export class Rewriter {
     const operator = operatorNamed(domain, made.op);
     const opset = made.opset ?? (domain === '' ? root.node.opset : 1);
     const count = made.inputs.length;
-    if (root.node.outputs.slice(1).some((o) => o !== '' && (this.#keep.has(o) || (this.#readers.get(o) ?? 0) > 0)))
-      return undefined;
+    if (this.#hasMore(root)) return undefined;
     if (
       operator === undefined ||
       opset < operator.since[0]! ||
@@ -280,9 +284,15 @@ export function scalarOf(value: Value | undefined): number | undefined {
 }
 
 /** A constant value's numbers. */
-export function numbersOf(value: Value | undefined): number[] | undefined {
+export function numbersOf(value: Value | undefined): ArrayLike<number> | undefined {
   const t = value?.info.value;
-  return t === undefined || t.type === 'string' ? undefined : Array.from(decode(t));
+  return t === undefined || t.type === 'string' ? undefined : decode(t);
+}
+
+/** The same of a small constant (axes, pads, steps), as a list. */
+export function listOf(value: Value | undefined): number[] | undefined {
+  const numbers = numbersOf(value);
+  return numbers === undefined ? undefined : Array.from(numbers);
 }
 
 /** True when two numbers are one number written with different precision: exporters round 1/√2 and 0.044715 their way. */

@@ -4,7 +4,7 @@
 import { sameShape } from '../../tensor/shape.js';
 import { Tensor } from '../../tensor/tensor.js';
 import type { SettledNode } from '../lowering.js';
-import { numbersOf, type Rewriter, type Rewritten, type Rule, type Rules, scalarOf, type Value } from './rewriter.js';
+import { listOf, type Rewriter, type Rewritten, type Rule, type Rules, scalarOf, type Value } from './rewriter.js';
 
 /** Output 0 equals input `i`, where it has its type and shape. */
 function sameAs(root: SettledNode, r: Rewriter, i = 0): Rewritten | undefined {
@@ -17,9 +17,8 @@ function sameAs(root: SettledNode, r: Rewriter, i = 0): Rewritten | undefined {
 
 const identity: Rule = (root, r) => sameAs(root, r);
 
-/** Dropout passes its input on unless it trains; the mask, when someone wants it, has to be made. */
+/** Dropout passes its input on unless it trains; the mask, when someone wants it, has to be made (the rewriter looks). */
 const dropout: Rule = (root, r) => {
-  if (root.node.outputs.slice(1).some((o) => o !== '')) return undefined;
   const training = r.input(root, 2);
   if (training !== undefined) {
     const value = training.info.value;
@@ -47,7 +46,7 @@ const plusZero: Rule = (root, r) => {
 /** A slice of everything in steps of one. The same shape alone is not enough: a step of −1 reverses. */
 const sliceAll: Rule = (root, r) => {
   const steps = r.input(root, 4);
-  if (steps !== undefined && !numbersOf(steps)?.every((s) => s === 1)) return undefined;
+  if (steps !== undefined && !listOf(steps)?.every((s) => s === 1)) return undefined;
   return sameAs(root, r);
 };
 
@@ -55,7 +54,7 @@ const joinOne: Rule = (root, r) => (root.node.inputs.length === 1 ? sameAs(root,
 
 const padNothing: Rule = (root, r) => {
   // A negative and a positive pad can give the old shape and other elements.
-  const pads = (root.attributes.pads as readonly number[] | undefined) ?? numbersOf(r.input(root, 1));
+  const pads = (root.attributes.pads as readonly number[] | undefined) ?? listOf(r.input(root, 1));
   return pads?.every((p) => p === 0) === true ? sameAs(root, r) : undefined;
 };
 
