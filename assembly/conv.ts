@@ -152,6 +152,30 @@ function packHalf(c: Conv, x: usize, p: i32, to: usize): void {
   }
 }
 
+/** Packs whole panels of pixels that are neighbours in a row, channel by channel: every line of x is touched once a tap. */
+function packSpan(c: Conv, x: usize, p: i32, panels: i32, to: usize, panelBytes: usize): void {
+  const tapsEnd = c.taps + (<usize>c.tapCount << 2);
+  const step = <usize>c.channelStride << 2;
+  let base = x + (<usize>windowOffset(c, p) << 2);
+  for (let i = c.channels; i > 0; --i) {
+    for (let t = c.taps; t != tapsEnd; t += 4) {
+      let s = base + (<usize>load<i32>(t) << 2);
+      let d = to;
+      for (let q = panels; q > 0; --q) {
+        v128.store(d, v128.load(s));
+        v128.store(d, v128.load(s, 16), 16);
+        s += 32;
+        d += panelBytes;
+      }
+      to += 32;
+    }
+    base += step;
+  }
+}
+
+/** Panels whose outputs are stored together: rows of y lie far apart, so each is written in long pieces. */
+const TOGETHER: i32 = 8;
+
 /** Units: images × groups × groups of pixel panels × chunks of output channels. */
 export function conv(params: usize, begin: i32, end: i32, scratch: usize): void {
   const c = changetype<Conv>(params);
@@ -162,9 +186,9 @@ export function conv(params: usize, begin: i32, end: i32, scratch: usize): void 
   const spans = (pixels + span - 1) / span;
   const chunks = (c.m + c.chunk - 1) / c.chunk;
   const ldy = <usize>pixels << 2;
-  const finishing = hasEpilogue(c);
-  // Scratch: a block of 8 columns of output, then the packed panels.
-  const packed = scratch + (<usize>c.block << 5);
+  const ldt: usize = TOGETHER << 5;
+  // Scratch: a block of outputs of some panels, then the packed panels.
+  const packed = scratch + <usize>c.block * ldt;
   let held = -1;
   for (let u = begin; u < end; u++) {
     const where = u / chunks;
@@ -178,8 +202,15 @@ export function conv(params: usize, begin: i32, end: i32, scratch: usize): void 
     if (where != held) {
       held = where;
       const x = c.x + ((<usize>image * <usize>c.imageStride + <usize>(group * c.channels) * <usize>c.channelStride) << 2);
+      let p = pixel;
       let to = packed;
-      for (let p = pixel; p < pixelEnd; p += 8) {
+      if (c.strideWidth == 1 && pixel % c.width + (pixelEnd - pixel) <= c.width) {
+        const whole = (pixelEnd - pixel) >> 3;
+        packSpan(c, x, p, whole, to, panelBytes);
+        p += whole << 3;
+        to += <usize>whole * panelBytes;
+      }
+      for (; p < pixelEnd; p += 8) {
         packHalf(c, x, p, to);
         packHalf(c, x, p + 4, to + 16);
         to += panelBytes;
@@ -191,18 +222,16 @@ export function conv(params: usize, begin: i32, end: i32, scratch: usize): void 
       const outRow = matrix * c.m + row;
       const w = c.w + ((<usize>channel * <usize>k) << 2);
       let b = packed;
-      for (let p = pixel; p < pixelEnd; p += 8) {
-        const columns = min(8, pixels - p);
-        const y = c.y + ((<usize>outRow * <usize>pixels + <usize>p) << 2);
-        if (finishing || columns < 8) {
-          sweep(w, b, scratch, 32, k, rows);
-          const bias = at(c.bias, channel, c.biasRow, p, c.biasColumn);
-          const residual = at(c.residual, outRow, c.residualRow, p, c.residualColumn);
-          finish(c, scratch, 32, y, ldy, rows, columns, bias, residual);
-        } else {
-          sweep(w, b, y, ldy, k, rows);
+      for (let p = pixel; p < pixelEnd; p += TOGETHER << 3) {
+        const columns = min(TOGETHER << 3, pixelEnd - p);
+        for (let t = scratch, left = columns; left > 0; left -= 8, t += 32) {
+          sweep(w, b, t, ldt, k, rows);
+          b += panelBytes;
         }
-        b += panelBytes;
+        const y = c.y + ((<usize>outRow * <usize>pixels + <usize>p) << 2);
+        const bias = at(c.bias, channel, c.biasRow, p, c.biasColumn);
+        const residual = at(c.residual, outRow, c.residualRow, p, c.residualColumn);
+        finish(c, scratch, ldt, y, ldy, rows, columns, bias, residual);
       }
     }
   }

@@ -3,8 +3,9 @@
 //   y[i, j] = activation(scale * x[i, j] + bias[i, j] + residualScale * residual[i, j])
 //
 // Bias and residual are read with strides of their own: 0 along an axis they are broadcast over, and 0 or 1 along j.
-// Steps that are absent are skipped, never computed with a neutral element.
-import { epilogue } from './activation';
+// Which of the two loops below is taken depends on the node alone, never on the block.
+import { activateSpan, CLIP, epilogue, NONE, RELU } from './activation';
+import { clamp } from './math';
 import { loadLanes, storeLanes } from './simd';
 
 /** The first fields of every kernel with an epilogue. */
@@ -51,6 +52,10 @@ export function finish(
   bias: usize,
   residual: usize,
 ): void {
+  if (e.residual == 0 && e.scale == 1 && (e.bias == 0 || e.biasColumn == 0)) {
+    finishSimple(e, x, ldx, y, ldy, rows, columns, bias);
+    return;
+  }
   const kind = e.activation;
   const alpha = f32x4.splat(e.alpha);
   const beta = f32x4.splat(e.beta);
@@ -80,5 +85,27 @@ export function finish(
     y += ldy;
     bias += bias == 0 ? 0 : biasRow;
     residual += residual == 0 ? 0 : residualRow;
+  }
+}
+
+/** At most a bias that is one number a row, the commonest case: bounds inline, other activations a row at a time. */
+function finishSimple(e: Epilogue, x: usize, ldx: usize, y: usize, ldy: usize, rows: i32, columns: i32, bias: usize): void {
+  const kind = e.activation;
+  const bounds = kind == RELU || kind == CLIP;
+  const low = f32x4.splat(kind == RELU ? 0 : kind == CLIP ? e.alpha : -Infinity);
+  const high = f32x4.splat(kind == CLIP ? e.beta : Infinity);
+  const span = !bounds && kind != NONE;
+  const step = <usize>e.biasRow << 2;
+  const whole = <usize>(columns & ~3) << 2;
+  const rest = columns & 3;
+  for (; rows > 0; --rows) {
+    const b = bias == 0 ? f32x4.splat(0) : v128.load32_splat(bias);
+    let o: usize = 0;
+    for (; o != whole; o += 16) v128.store(y + o, clamp(f32x4.add(v128.load(x + o), b), low, high));
+    if (rest > 0) storeLanes(y + o, clamp(f32x4.add(v128.load(x + o), b), low, high), rest);
+    if (span) activateSpan(kind, y, y, columns, e.alpha, e.beta);
+    x += ldx;
+    y += ldy;
+    bias += bias == 0 ? 0 : step;
   }
 }

@@ -161,16 +161,17 @@ export function convStep(
 ) {
   const k = s.channels * s.taps.length;
   const allPanels = Math.ceil(s.pixels / 8);
-  // Weights that outgrow a level-2 cache are read once for several panels.
+  // Some panels at a time, so that x is read and y written in long pieces; many when weights outgrow a level-2 cache, for
+  // they are read once for all of them.
   const heavy = s.m * k * 4 > 262_144;
-  const most = heavy ? Math.max(1, Math.floor(600_000 / (k * 32))) : 1;
+  const most = Math.max(1, heavy ? Math.floor(600_000 / (k * 32)) : Math.min(8, Math.floor(65_536 / (k * 32))));
   const panels = Math.ceil(allPanels / Math.ceil(allPanels / most));
   const spans = Math.ceil(allPanels / panels);
   // Enough units for several threads; packing is repeated for every chunk of output channels.
   const split = Math.max(1, Math.min(Math.ceil(16 / (s.images * s.groups * spans)), Math.floor(s.m / 32)));
   const chunk = Math.ceil(s.m / split / 4) * 4;
   const block = Math.max(4, Math.min(64, Math.floor(32_768 / k / 4) * 4));
-  call.threadScratch(block * 32 + panels * k * 32);
+  call.threadScratch(block * 8 * 32 + panels * k * 32);
   const flops = 2 * s.images * s.groups * s.m * k * s.pixels;
   call.step(
     'conv',
