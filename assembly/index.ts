@@ -14,3 +14,6 @@ export { gruStep, lstmStep, rnnStep } from './recurrent';
 export { argF32, reduceF32, scan, softmaxF32 } from './reduce';
 export { channelNorm, lrn, rowNorm } from './normalize';
 export { poolF32 } from './pool';
+export { dequantize, dynamicRange, dynamicScale, quantize } from './quantize';
+export { integerProduct, packIntegers } from './integer-product';
+export { integerConv, integerDepthwise, padIntegers } from './integer-conv';

@@ -15,8 +15,10 @@ import { broadcast } from './broadcast.js';
 import { builtin } from './builtin.js';
 import { conv } from './conv.js';
 import { gemm } from './gemm.js';
+import { integer } from './integer.js';
 import { movement } from './movement.js';
 import { pool } from './pool.js';
+import { quantization } from './quantize.js';
 import { recurrent } from './recurrent.js';
 import { reduce } from './reduce.js';
 import { unary } from './unary.js';
@@ -33,8 +35,10 @@ export const abi = {
   ...builtin,
   ...conv,
   ...gemm,
+  ...integer,
   ...movement,
   ...pool,
+  ...quantization,
   ...recurrent,
   ...reduce,
   ...unary,

@@ -47,7 +47,7 @@ function insideRange(a: Axis, tap: number): [number, number] {
  * Visits a convolution tap by tap: for each window element, the rows of output pixels whose input exists, as
  * (first output pixel, first input pixel, count, input step). Pixels count from the start of their planes.
  */
-function forEachTap(
+export function forEachTap(
   axes: readonly Axis[],
   visit: (tap: number, output: number, input: number, count: number, step: number) => void,
 ): void {
@@ -118,7 +118,7 @@ function padded(call: LowerCall<unknown>, axes: readonly [Axis, Axis, Axis], pla
 }
 
 /** How output pixels step through padded planes. */
-function pixelSteps(axes: readonly [Axis, Axis, Axis], sizes: readonly number[]) {
+export function pixelSteps(axes: readonly [Axis, Axis, Axis], sizes: readonly number[]) {
   const [depth, height, width] = stridesOf(sizes) as [number, number, number];
   const [d, h, w] = axes;
   const steps = {

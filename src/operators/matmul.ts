@@ -5,11 +5,12 @@ import { decode, decodeBig } from '../tensor/convert.js';
 import { formatShape } from '../tensor/errors.js';
 import { broadcastShapes, broadcastStrides, forEachOffset, sameShape, sizeOf } from '../tensor/shape.js';
 import { activationOf, applyEpilogue, type BoundActivation, type Epilogue, epilogueAttributes } from './epilogue.js';
-import { type InferCall, type LowerCall, type Operator, operator, type ReferenceCall } from './operator.js';
+import { type Call, type InferCall, type LowerCall, type Operator, operator, type ReferenceCall } from './operator.js';
 import { lowerProduct, multiplyInto } from './product.js';
 import { fromBigInts, fromNumbers, isInteger } from './reference.js';
 
-interface MatMulShape {
+/** The matrices of a product. */
+export interface MatMulShape {
   readonly m: number;
   readonly n: number;
   readonly k: number;
@@ -23,11 +24,16 @@ interface MatMulShape {
 function shapeOf(call: InferCall<unknown>): MatMulShape {
   const a = call.input(0);
   const b = call.input(1);
-  const bad = (why: string) => call.error(`${why}: A ${formatShape(a.dims)}, B ${formatShape(b.dims)}`);
   if (a.type !== b.type) throw call.error(`A and B must be of one type, got ${a.type} and ${b.type}`);
-  if (a.dims.length === 0 || b.dims.length === 0) throw bad('scalars have no matrix product');
-  const aDims = a.dims.length === 1 ? [1, ...a.dims] : a.dims;
-  const bDims = b.dims.length === 1 ? [...b.dims, 1] : b.dims;
+  return matMulShape(call, a.dims, b.dims);
+}
+
+/** The product of tensors of these shapes. */
+export function matMulShape(call: Call<unknown>, a: readonly number[], b: readonly number[]): MatMulShape {
+  const bad = (why: string) => call.error(`${why}: A ${formatShape(a)}, B ${formatShape(b)}`);
+  if (a.length === 0 || b.length === 0) throw bad('scalars have no matrix product');
+  const aDims = a.length === 1 ? [1, ...a] : a;
+  const bDims = b.length === 1 ? [...b, 1] : b;
   const [m, k] = aDims.slice(-2) as [number, number];
   const [bk, n] = bDims.slice(-2) as [number, number];
   if (k !== bk) throw bad('inner dimensions differ');
@@ -35,12 +41,12 @@ function shapeOf(call: InferCall<unknown>): MatMulShape {
   const bBatch = bDims.slice(0, -2);
   const batch = broadcastShapes(aBatch, bBatch);
   if (batch === undefined) throw bad('leading dimensions do not broadcast');
-  const dims = [...batch, ...(a.dims.length === 1 ? [] : [m]), ...(b.dims.length === 1 ? [] : [n])];
+  const dims = [...batch, ...(a.length === 1 ? [] : [m]), ...(b.length === 1 ? [] : [n])];
   return { m, n, k, batch, aBatch, bBatch, dims };
 }
 
 /** Which matrix of each operand every product takes. */
-function matrixIndices({ batch, aBatch, bBatch }: MatMulShape): { a: number[]; b: number[] } {
+export function matrixIndices({ batch, aBatch, bBatch }: MatMulShape): { a: number[]; b: number[] } {
   const a: number[] = [];
   const b: number[] = [];
   forEachOffset(batch, [broadcastStrides(aBatch, batch), broadcastStrides(bBatch, batch)], ([i, j]) => {

@@ -18,6 +18,9 @@ import { normalizationOperators } from './normalization.js';
 import { callError, type Operator } from './operator.js';
 import { poolOperators } from './pool.js';
 import { reduceOperators } from './reduce.js';
+import { quantizeOperators } from './quantize.js';
+import { quantizedConvOperators } from './quantized-conv.js';
+import { quantizedMatMulOperators } from './quantized-matmul.js';
 import { rnnOperators } from './rnn.js';
 import { softmaxOperators } from './softmax.js';
 import { unaryOperators } from './unary.js';
@@ -38,6 +41,9 @@ const families: readonly (readonly Operator[])[] = [
   logicOperators,
   castOperators,
   identityOperators,
+  quantizeOperators,
+  quantizedConvOperators,
+  quantizedMatMulOperators,
   rnnOperators,
   reduceOperators,
   softmaxOperators,
