@@ -280,6 +280,9 @@ function ofSize(node: Node, inputs: readonly (Fact | undefined)[], infos: Two<Te
     case 'Add':
     case 'Sub':
     case 'Neg':
+    // Of sizes as of anything, the shape is what it is.
+    case 'Shape':
+    case 'Size':
       return result();
     case 'Mul':
       if (b !== undefined && isSize(0) && isSize(1)) throw refuse();

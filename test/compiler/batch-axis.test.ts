@@ -2,26 +2,13 @@
 // it is wrong, each judged right and at the right node.
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { type BatchInput, type BatchProof, proveBatchAxis } from '../../src/compiler/batch-axis.js';
 import { rowRules } from '../../src/compiler/batch-rules.js';
 import { GraphBuilder, type Value } from '../../src/graph/builder.js';
 import type { Graph } from '../../src/graph/graph.js';
-import type { HostValue } from '../../src/operators/operator.js';
 import { allOperators } from '../../src/operators/registry.js';
-import { sizeOf } from '../../src/tensor/shape.js';
-import { bytesOf, Tensor, tensorFromBytes } from '../../src/tensor/tensor.js';
-import { assertSameBits, builds, GraphRunner } from '../operators/harness.js';
-import { numbers, testWith } from './fusion.js';
-
-/** An input for the proof and for the runs: its rows' axis and its shape, of one row. */
-interface Input {
-  readonly axis: number | undefined;
-  readonly dims: readonly number[];
-  /** Integers below this instead of floats. */
-  readonly below?: number;
-}
-
-type Inputs = Readonly<Record<string, Input>>;
+import { Tensor } from '../../src/tensor/tensor.js';
+import { type Inputs, judge, merges, refuses } from './batch.js';
+import { testWith } from './fusion.js';
 
 function build(inputs: Inputs, f: (g: GraphBuilder, ...values: Value[]) => Value | readonly Value[]): Graph {
   const g = new GraphBuilder('batch');
@@ -35,81 +22,6 @@ function build(inputs: Inputs, f: (g: GraphBuilder, ...values: Value[]) => Value
   const made = f(g, ...values);
   for (const [i, y] of (Array.isArray(made) ? (made as Value[]) : [made as Value]).entries()) g.output(`y${i}`, y);
   return g.graph();
-}
-
-function judge(graph: Graph, inputs: Inputs): BatchProof {
-  const infos = Object.entries(inputs).map(([name, { axis, dims, below }]): [string, BatchInput] => [
-    name,
-    { axis, dims, type: below === undefined ? 'float32' : 'int64' },
-  ]);
-  return proveBatchAxis(graph, new Map(infos));
-}
-
-/** `count` elements along `axis` from `start`. */
-function cut(t: Tensor, axis: number, start: number, count: number): Tensor {
-  const inner = sizeOf(t.dims.slice(axis + 1)) * (bytesOf(t).length / Math.max(1, t.size));
-  const [outer, along] = [sizeOf(t.dims.slice(0, axis)), t.dims[axis]!];
-  const bytes = new Uint8Array(outer * count * inner);
-  for (let o = 0; o < outer; o++) {
-    const from = (o * along + start) * inner;
-    bytes.set(bytesOf(t).subarray(from, from + count * inner), o * count * inner);
-  }
-  return tensorFromBytes(
-    t.type,
-    t.dims.map((d, i) => (i === axis ? count : d)),
-    bytes,
-  );
-}
-
-/** Judged mergeable; and merged, every request's rows have the bits of a run of its own. */
-function merges(graph: Graph, inputs: Inputs, expected: Readonly<Record<string, number>>): void {
-  const proof = judge(graph, inputs);
-  if (!proof.proven) return assert.unreachable(`${proof.node?.op} '${proof.node?.name}': ${proof.why}`);
-  const axes = [...proof.outputs].map(([name, o]) => [name, o === 'shared' ? -1 : o.axis] as const);
-  assert.equal(Object.fromEntries(axes), expected);
-  const requests = [1, 3, 1, 2];
-  const rows = requests.reduce((a, b) => a + b);
-  const feeds = Object.entries(inputs).map(([name, { axis, dims, below }], k): [string, Tensor] => {
-    const floats = numbers(
-      dims.map((d, i) => (i === axis ? rows : d)),
-      1 + k / 3,
-    );
-    if (below === undefined) return [name, floats];
-    return [
-      name,
-      new Tensor(
-        'int64',
-        Array.from(floats.data, (x) => Math.floor(((x + 2) * below) / 4.01)),
-        floats.dims,
-      ),
-    ];
-  });
-  for (const which of builds) {
-    const runner = new GraphRunner(graph, which);
-    const merged = runner.run(new Map<string, HostValue>(feeds)).outputs;
-    let start = 0;
-    for (const count of requests) {
-      const own = feeds.map(([name, t]): [string, HostValue] => {
-        const { axis } = inputs[name]!;
-        return [name, axis === undefined ? t : cut(t, axis, start, count)];
-      });
-      const alone = runner.run(new Map(own)).outputs;
-      for (const [name, o] of proof.outputs) {
-        const all = merged.get(name) as Tensor;
-        const part = o === 'shared' ? all : cut(all, o.axis, start * o.each, count * o.each);
-        assertSameBits(part, alone.get(name)!, `${which} ${name}, rows ${start} to ${start + count}`);
-      }
-      start += count;
-    }
-  }
-}
-
-/** Judged not mergeable, at a node of this operator, for a reason of these words. */
-function refuses(graph: Graph, inputs: Inputs, op: string | undefined, why: RegExp): void {
-  const proof = judge(graph, inputs);
-  if (proof.proven) return assert.unreachable(`proven, outputs ${JSON.stringify([...proof.outputs])}`);
-  assert.is(proof.node?.op, op, proof.why);
-  assert.match(proof.why, why);
 }
 
 const x = (...dims: number[]): Inputs => ({ x: { axis: 0, dims: [1, ...dims] } });
