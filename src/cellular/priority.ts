@@ -103,8 +103,7 @@ function chooseFullest(s: State, choice: Choice): void {
   }
   for (let type = 0; type < m[L.H_TYPE_COUNT]!; type++) {
     const t = s.type(type);
-    if (type === choice.type || m[t + L.T_READY] === 0) m[t + L.T_PASSED] = 0;
-    else m[t + L.T_PASSED]! += 1;
+    m[t + L.T_PASSED] = type === choice.type || m[t + L.T_READY] === 0 ? 0 : m[t + L.T_PASSED]! + 1;
   }
 }
 

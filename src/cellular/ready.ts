@@ -26,11 +26,14 @@ export function readyCount(s: State, part: number): number {
 
 /** Puts the part into its queue if it has become ready. */
 export function queueIfReady(s: State, part: number): void {
-  const m = s.m;
-  const p = s.part(part);
-  if ((m[p + L.P_FLAGS]! & (L.QUEUED | L.ADMITTED | L.AFTER)) !== L.ADMITTED) return;
+  if (s.stateOf(s.m[s.part(part) + L.P_REQUEST]!) === RequestState.running) queueRunning(s, part);
+}
+
+/** The same when it is known that the request runs. */
+export function queueRunning(s: State, part: number): void {
+  if ((s.m[s.part(part) + L.P_FLAGS]! & (L.QUEUED | L.ADMITTED | L.AFTER)) !== L.ADMITTED) return;
   const ready = readyCount(s, part);
-  if (ready > 0 && s.stateOf(m[p + L.P_REQUEST]!) === RequestState.running) enqueue(s, part, ready);
+  if (ready > 0) enqueue(s, part, ready);
 }
 
 /** A graph node has all its inputs: it goes behind the part's other ready nodes. */

@@ -8,6 +8,7 @@ import {
   hasEnded,
   popReady,
   queueIfReady,
+  queueRunning,
   releaseConsumers,
   releaseFollower,
   releaseLaterParts,
@@ -173,9 +174,9 @@ function completeStep(s: State, part: number): void {
   const p = s.part(part);
   // A stopped chain may have had further steps submitted ahead: they do not count.
   if (m[p + L.P_STEP]! < m[p + L.P_LENGTH]!) m[p + L.P_STEP]! += 1;
-  releaseFollower(s, part);
+  if (m[p + L.P_SIBLING] !== L.NONE) releaseFollower(s, part);
   if (!hasEnded(s, part)) {
-    queueIfReady(s, part);
+    queueRunning(s, part);
     return;
   }
   const request = m[p + L.P_REQUEST]!;
