@@ -119,7 +119,7 @@ export class Unfolder {
     // Children in the order a parent reads them: put in front from last to first.
     for (let i = count - 2; i >= 0; i--) {
       const parent = parents[i]!;
-      checkInteger(`parent of tree node ${i}`, parent, i + 1, count - 1);
+      if (!isPlace(parent, i + 1, count - 1)) checkInteger(`parent of tree node ${i}`, parent, i + 1, count - 1);
       next[i] = first[parent]!;
       first[parent] = i;
     }
@@ -137,8 +137,9 @@ export class Unfolder {
     for (let i = 0; i < description.length; i++) {
       const { type, inputs, output = false } = description[i]!;
       for (let j = 0; j < inputs.length; j++) {
-        checkInteger(`input ${j} of graph node ${i}`, inputs[j]!, 0, i - 1);
-        this.#inputs[j] = this.#nodes[inputs[j]!]!;
+        const input = inputs[j]!;
+        if (!isPlace(input, 0, i - 1)) checkInteger(`input ${j} of graph node ${i}`, input, 0, i - 1);
+        this.#inputs[j] = this.#nodes[input]!;
       }
       this.#nodes[i] = s.addNode(request, type, i, this.#inputs, output, inputs.length);
     }
@@ -152,6 +153,10 @@ export class Unfolder {
     this.#next = new Int32Array(size);
   }
 }
+
+/** Asked before an error message is made: making one for every node would allocate. */
+const isPlace = (value: number, least: number, most: number): boolean =>
+  Number.isInteger(value) && value >= least && value <= most;
 
 const STEPWISE = { stepwise: true } as const;
 const AFTER = { after: true } as const;
@@ -182,10 +187,13 @@ export function sizeOf(u: Unfolding): { parts: number; nodes: number; edges: num
     case 'tree':
       return { parts: 2, nodes: u.parents.length, edges: 0, rows: u.parents.length };
     case 'graph': {
-      const parts = new Set(u.nodes.map((n) => n.type)).size;
+      const types = new Set<number>();
       let inputs = 0;
-      for (const n of u.nodes) inputs += n.inputs.length;
-      return { parts, nodes: u.nodes.length, edges: inputs, rows: u.nodes.length };
+      for (const n of u.nodes) {
+        types.add(n.type);
+        inputs += n.inputs.length;
+      }
+      return { parts: types.size, nodes: u.nodes.length, edges: inputs, rows: u.nodes.length };
     }
     default:
       return u satisfies never;
