@@ -2,23 +2,77 @@
 // their graph declares. The inverse of reader.ts: reading what was written gives an equal model.
 import type { Attribute, Dim, Graph, Model, Node, ValueInfo, ValueType } from '../graph/graph.js';
 import { formatNode, SkepError } from '../tensor/errors.js';
-import { writeTensor } from '../tensor/tensor-proto.js';
+import { bytesOf, type Tensor } from '../tensor/tensor.js';
+import { type ExternalLocation, writeTensor } from '../tensor/tensor-proto.js';
 import { typeInfo } from '../tensor/types.js';
 import { WireWriter } from '../tensor/wire-writer.js';
 
 /** A protobuf message ends here. */
 const MAX_BYTES = 2 ** 31 - 1;
 
+/** Tensors smaller than this stay in the model's file: shapes and axes are wanted without the other. */
+const EXTERNAL_BYTES = 1024;
+
+/** Tensors in the file beside the model begin at multiples of this, so that they can be mapped or viewed in place. */
+const ALIGNMENT = 64;
+
+/** A model whose weights are in a file of their own. */
+export interface SplitModel {
+  readonly model: Uint8Array;
+  /** What the file `externalData` beside the model must hold. */
+  readonly data: Uint8Array;
+}
+
 /**
- * Writes a model as a ModelProto. Throws `INVALID_INPUT` when it is past protobuf's 2 GiB, or when a node was written
- * against another operator set than the one the model imports (an inlined function of another version).
+ * Writes a model as a ModelProto. With `externalData`, the name of a file that will be beside it, the larger initializers
+ * of the main graph go there, which is how a model past 2 GiB is written. Throws `INVALID_INPUT` when the ModelProto is
+ * past protobuf's 2 GiB, or when a node was written against another operator set than the one the model imports (an
+ * inlined function of another version).
  */
-export function writeModel(model: Model): Uint8Array {
+export function writeModel(model: Model): Uint8Array;
+export function writeModel(model: Model, options: { readonly externalData: string }): SplitModel;
+export function writeModel(model: Model, options?: { readonly externalData: string }): Uint8Array | SplitModel {
+  const beside = options === undefined ? undefined : new Beside(options.externalData);
+  const bytes = writeProto(model, beside);
+  return beside === undefined ? bytes : { model: bytes, data: beside.finish() };
+}
+
+/** The file beside the model, as it fills up. */
+class Beside {
+  readonly #location: string;
+  readonly #parts: { readonly offset: number; readonly bytes: Uint8Array }[] = [];
+  #length = 0;
+
+  constructor(location: string) {
+    if (location === '' || /[/\\:\0]/.test(location) || location === '..')
+      throw new SkepError('INVALID_INPUT', `external data must be a file beside the model, got '${location}'`);
+    this.#location = location;
+  }
+
+  /** Places a tensor; undefined when it is to stay in the model. */
+  place(tensor: Tensor): ExternalLocation | undefined {
+    if (tensor.type === 'string') return undefined;
+    const bytes = bytesOf(tensor);
+    if (bytes.length < EXTERNAL_BYTES) return undefined;
+    const offset = Math.ceil(this.#length / ALIGNMENT) * ALIGNMENT;
+    this.#parts.push({ offset, bytes });
+    this.#length = offset + bytes.length;
+    return { location: this.#location, offset, length: bytes.length };
+  }
+
+  finish(): Uint8Array {
+    const out = new Uint8Array(this.#length);
+    for (const { offset, bytes } of this.#parts) out.set(bytes, offset);
+    return out;
+  }
+}
+
+function writeProto(model: Model, beside: Beside | undefined): Uint8Array {
   const w = new WireWriter();
   w.int(1, model.irVersion);
   if (model.producer !== '') w.string(2, model.producer);
   w.message(7, (m) => {
-    writeGraph(m, model.graph, model.opsets);
+    writeGraph(m, model.graph, model.opsets, beside);
   });
   for (const [domain, version] of model.opsets)
     w.message(8, (m) => {
@@ -35,7 +89,7 @@ export function writeModel(model: Model): Uint8Array {
   return w.finish();
 }
 
-function writeGraph(w: WireWriter, graph: Graph, opsets: ReadonlyMap<string, number>): void {
+function writeGraph(w: WireWriter, graph: Graph, opsets: ReadonlyMap<string, number>, beside?: Beside): void {
   for (const node of graph.nodes)
     w.message(1, (m) => {
       writeNode(m, node, opsets);
@@ -44,7 +98,7 @@ function writeGraph(w: WireWriter, graph: Graph, opsets: ReadonlyMap<string, num
   w.string(2, graph.name);
   for (const [name, tensor] of graph.initializers)
     w.message(5, (m) => {
-      writeTensor(m, tensor, name);
+      writeTensor(m, tensor, name, beside?.place(tensor));
     });
   for (const v of graph.inputs)
     w.message(11, (m) => {

@@ -1,7 +1,7 @@
 // What an instance's leader does for its whole life: read the model, say what it is, then take requests from the channel,
 // oldest first, run the program, write the answers, until the channel is closed. It waits on the channel's bell, never on
 // its event loop. Starting threads and resolving promises is host.ts, on the caller's side.
-import { readFileSync, realpathSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import type { CompileOptions } from '../compiler/plan.js';
 import { Program } from '../compiler/program.js';
@@ -51,7 +51,10 @@ export function openModel(source: Source): Model {
   return model;
 }
 
-/** Reads a model file; tensors stored beside it are read from its folder and nowhere else. */
+/**
+ * Reads a model file; tensors stored beside it are read from its folder and nowhere else. A model that is a link has two:
+ * the link's and that of the file it leads to (Hugging Face's cache keeps links to files in a folder of blobs).
+ */
 export function readModelFile(file: string): Model {
   let bytes: Uint8Array;
   try {
@@ -64,9 +67,11 @@ export function readModelFile(file: string): Model {
 
 function readBeside(file: string, location: string): Uint8Array {
   try {
-    const folder = realpathSync(path.dirname(path.resolve(file)));
-    const target = realpathSync(path.resolve(folder, location));
-    if (!target.startsWith(folder + path.sep)) throw new Error(`'${location}' leaves the model's folder`);
+    const folders = [realpathSync(path.dirname(path.resolve(file))), path.dirname(realpathSync(file))];
+    const named = folders.map((f) => path.resolve(f, location));
+    const target = realpathSync(named.find((f) => existsSync(f)) ?? named[0]!);
+    if (!folders.some((f) => target.startsWith(f.endsWith(path.sep) ? f : f + path.sep)))
+      throw new Error(`'${location}' leaves the model's folder`);
     return readFileSync(target);
   } catch (cause) {
     throw new SkepError('INVALID_MODEL', `cannot read the model's external data: ${(cause as Error).message}`, {

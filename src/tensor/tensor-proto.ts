@@ -277,11 +277,18 @@ export function writeTensorProto(tensor: Tensor, name = ''): Uint8Array {
   return w.finish();
 }
 
-/** Writes the fields of a TensorProto. Raw data is not copied before `finish`. */
-export function writeTensor(w: WireWriter, tensor: Tensor, name: string): void {
+/** Writes the fields of a TensorProto; where the data is, if it is elsewhere. Raw data is not copied before `finish`. */
+export function writeTensor(w: WireWriter, tensor: Tensor, name: string, external?: ExternalLocation): void {
   w.packedInts(1, tensor.dims);
   w.int(2, typeInfo(tensor.type).onnx);
   if (name !== '') w.string(8, name);
-  if (tensor.type === 'string') for (const s of tensor.data as string[]) w.string(6, s);
+  if (external !== undefined) {
+    for (const [key, value] of Object.entries(external))
+      w.message(13, (m) => {
+        m.string(1, key);
+        m.string(2, String(value));
+      });
+    w.int(14, 1);
+  } else if (tensor.type === 'string') for (const s of tensor.data as string[]) w.string(6, s);
   else w.bytes(9, bytesOf(tensor));
 }

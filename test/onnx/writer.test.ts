@@ -154,6 +154,54 @@ test('weights are raw data, at one copy', () => {
   assert.equal(readModel(bytes), m);
 });
 
+test('with external data, large initializers are in the other file, aligned, and the model reads back the same', () => {
+  const names = ['a', 'b', 'c', 'small', 'words'];
+  const tensors = [
+    new Tensor(
+      'float32',
+      Float32Array.from({ length: 300 }, (_, i) => i),
+    ),
+    new Tensor(
+      'int8',
+      Int8Array.from({ length: 1025 }, (_, i) => i),
+    ),
+    new Tensor(
+      'float64',
+      Float64Array.from({ length: 256 }, (_, i) => -i),
+    ),
+    new Tensor('int64', BigInt64Array.of(1n, 2n)),
+    new Tensor('string', new Array<string>(2000).fill('x')),
+  ];
+  const m: Model = {
+    graph: {
+      name: 'g',
+      inputs: [],
+      outputs: [],
+      initializers: new Map(names.map((n, i) => [n, tensors[i]!])),
+      nodes: [],
+    },
+    irVersion: 8,
+    opsets: new Map([['', 17]]),
+    producer: '',
+    metadata: new Map(),
+  };
+  const { model, data } = writeModel(m, { externalData: 'weights.bin' });
+  // 1200 bytes, then 1025 at 1216, then 2048 at 2304.
+  assert.is(data.length, 2304 + 2048);
+  const read = readModel(model, {
+    externalData: (location) => {
+      assert.is(location, 'weights.bin');
+      return data;
+    },
+  });
+  assert.equal(read, m);
+  for (const name of ['a', 'b', 'c'])
+    assert.is((read.graph.initializers.get(name)!.data as Float32Array).buffer, data.buffer, `${name} is a view`);
+  assert.throws(() => readModel(model), /tensor 'a' is in the file 'weights\.bin'/);
+  for (const name of ['', '..', '../up', '/abs', 'a\\b', 'c:d'])
+    assert.throws(() => writeModel(m, { externalData: name }), /must be a file beside the model/);
+});
+
 test('a node of another operator set than the model imports is refused', () => {
   const n: Node = { op: 'Relu', domain: '', opset: 13, name: 'r', inputs: [], outputs: [], attributes: {} };
   const g: Graph = { name: 'g', inputs: [], outputs: [], initializers: new Map(), nodes: [n] };
