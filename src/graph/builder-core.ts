@@ -55,6 +55,8 @@ export interface BuilderOptions {
   /** Seed of the weights. Default 1. */
   readonly seed?: number;
   readonly producer?: string;
+  /** All weights zero: a model whose structure is wanted, made at once whatever its size. */
+  readonly zeros?: boolean;
 }
 
 /** How weights are drawn: evenly from [offset − scale, offset + scale). */
@@ -64,6 +66,8 @@ export interface WeightOptions {
   /** Default 0. */
   readonly offset?: number;
   readonly name?: string;
+  /** Draws the numbers instead of the builder's own generator. */
+  readonly random?: Random;
 }
 
 /** IR version that came with an operator set (onnx/docs/Versioning.md). */
@@ -77,6 +81,7 @@ interface Shared {
   readonly names: Set<string>;
   readonly counters: Map<string, number>;
   readonly renames: Map<string, string>;
+  readonly zeros: boolean;
 }
 
 /** The part of a builder that knows no operators. */
@@ -109,6 +114,7 @@ export class BuilderCore {
             names: new Set(),
             counters: new Map(),
             renames: new Map(),
+            zeros: options.zeros === true,
           };
   }
 
@@ -160,7 +166,11 @@ export class BuilderCore {
     const fan = dims.length < 2 ? 1 : sizeOf(dims.slice(1));
     const scale = options.scale ?? Math.sqrt(3 / fan);
     const offset = options.offset ?? 0;
-    const data = this.#shared.random.floats(sizeOf(dims), offset - scale, offset + scale);
+    const { zeros, random } = this.#shared;
+    const size = sizeOf(dims);
+    const data = zeros
+      ? new Float32Array(size)
+      : (options.random ?? random).floats(size, offset - scale, offset + scale);
     return this.tensor(new Tensor('float32', data, dims), options.name ?? 'weight');
   }
 
