@@ -5,11 +5,12 @@ import { fileURLToPath } from 'node:url';
 import { SkepError } from '../tensor/errors.js';
 import { check } from './check.js';
 import { type Command, helpOf, parse, UsageError } from './command.js';
+import { exportNetwork } from './export.js';
 import { inspect } from './inspect.js';
 import { run } from './run.js';
 import { note, print } from './terminal.js';
 
-const commands: readonly Command[] = [inspect, run, check];
+const commands: readonly Command[] = [inspect, run, check, exportNetwork];
 
 /** Runs a command line; gives the exit code. */
 export async function skep(words: readonly string[]): Promise<0 | 1 | 2> {
