@@ -17,3 +17,4 @@ export { poolF32 } from './pool';
 export { dequantize, dynamicRange, dynamicScale, quantize } from './quantize';
 export { integerProduct, packIntegers } from './integer-product';
 export { integerConv, integerDepthwise, padIntegers } from './integer-conv';
+export { attention, rotary } from './attention';

@@ -11,6 +11,7 @@
 //   ptrs   a list of addresses: the word points at them
 //
 // One file a kernel family adds its tables; this one merges them and encodes blocks.
+import { attention } from './attention.js';
 import { broadcast } from './broadcast.js';
 import { builtin } from './builtin.js';
 import { conv } from './conv.js';
@@ -31,6 +32,7 @@ export type Fields = Readonly<Record<string, FieldType>>;
 /** Every kernel by export name. */
 // biome-ignore format: one a line, so that families can be added side by side
 export const abi = {
+  ...attention,
   ...broadcast,
   ...builtin,
   ...conv,

@@ -3,25 +3,29 @@
 import type { Node } from '../graph/graph.js';
 import { activationOperators } from './activations.js';
 import { arithmeticOperators } from './arithmetic.js';
+import { attentionOperators } from './attention.js';
 import { castOperators } from './cast.js';
 import { convOperators } from './conv.js';
 import { convTransposeOperators } from './conv-transpose.js';
 import { dataOperators } from './data.js';
+import { deformConvOperators } from './deform-conv.js';
 import { fusedOperators } from './fused.js';
 import { gemmOperators } from './gemm.js';
 import { gruOperators } from './gru.js';
 import { identityOperators } from './identity.js';
+import { linearAttentionOperators } from './linear-attention.js';
 import { logicOperators } from './logic.js';
 import { lstmOperators } from './lstm.js';
 import { matMulOperators } from './matmul.js';
 import { normalizationOperators } from './normalization.js';
 import { callError, type Operator } from './operator.js';
 import { poolOperators } from './pool.js';
-import { reduceOperators } from './reduce.js';
 import { quantizeOperators } from './quantize.js';
 import { quantizedConvOperators } from './quantized-conv.js';
 import { quantizedMatMulOperators } from './quantized-matmul.js';
+import { reduceOperators } from './reduce.js';
 import { rnnOperators } from './rnn.js';
+import { rotaryOperators } from './rotary.js';
 import { softmaxOperators } from './softmax.js';
 import { unaryOperators } from './unary.js';
 
@@ -41,6 +45,10 @@ const families: readonly (readonly Operator[])[] = [
   logicOperators,
   castOperators,
   identityOperators,
+  attentionOperators,
+  rotaryOperators,
+  linearAttentionOperators,
+  deformConvOperators,
   quantizeOperators,
   quantizedConvOperators,
   quantizedMatMulOperators,
