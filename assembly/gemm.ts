@@ -4,7 +4,7 @@
 //   the panels of B pass. Up to three rows, the units are B panels and B is read once, as fast as memory gives it.
 import { at, Epilogue, finish, hasEpilogue } from './epilogue';
 import { loadLanes, storeLanes } from './simd';
-import { ROWS, sweep, wide1, wide2 } from './tile';
+import { sweep, sweepPair, sweepTall, wide1x4 } from './tile';
 
 @unmanaged
 class PackA {
@@ -18,18 +18,21 @@ class PackA {
   /** Strides of an element in floats; one of the two is 1. */
   row: i32;
   column: i32;
+  /** Rows of a panel. */
+  height: i32;
 }
 
 /** Units: row panels of all matrices. */
 export function packA(params: usize, begin: i32, end: i32, scratch: usize): void {
   const p = changetype<PackA>(params);
-  const panels = (p.m + ROWS - 1) / ROWS;
+  const height = p.height;
+  const panels = (p.m + height - 1) / height;
   const row = <usize>p.row << 2;
   const column = <usize>p.column << 2;
   for (let u = begin; u < end; u++) {
     const matrix = u / panels;
-    const first = (u - matrix * panels) * ROWS;
-    const rows = min(ROWS, p.m - first);
+    const first = (u - matrix * panels) * height;
+    const rows = min(height, p.m - first);
     const src = p.a + ((<usize>matrix * <usize>p.stride) << 2) + <usize>first * row;
     const dst = p.packed + (((<usize>matrix * <usize>p.m + <usize>first) * <usize>p.k) << 2);
     if (column == 4) packRows(dst, src, row, rows, p.k);
@@ -149,6 +152,9 @@ class Gemm extends Epilogue {
   k: i32;
   /** Rows a unit computes, a multiple of the panel height. */
   chunk: i32;
+  /** Rows of a panel of A, 4 or 6, and panels of B taken at a time, 1 or 2. */
+  height: i32;
+  width: i32;
 }
 
 // @ts-ignore: decorator
@@ -159,14 +165,17 @@ function indexed(table: usize, i: i32): usize {
 
 // @ts-ignore: decorator
 @inline
-function multiply(panels: i32, a: usize, b: usize, c: usize, ldc: usize, k: i32, rows: i32): void {
-  if (panels == 4) wide1(a, b, (<usize>k) << 5, c, k);
-  else if (panels == 2) wide2(a, b, (<usize>k) << 5, c, ldc, k);
+function multiply(p: Gemm, taken: i32, a: usize, b: usize, c: usize, ldc: usize, rows: i32): void {
+  const k = p.k;
+  const panel = <usize>k << 5;
+  if (taken == 4) wide1x4(a, b, panel, c, 32, k);
+  else if (taken == 2) sweepPair(a, b, panel, c, 32, ldc, k, rows, p.height);
+  else if (p.height == 6) sweepTall(a, b, c, ldc, k, rows);
   else sweep(a, b, c, ldc, k, rows);
 }
 
-/** Rows whose unfinished products fit the L1 cache beside a panel of B. */
-const BLOCK: i32 = 64;
+/** Rows whose unfinished products fit the L1 cache beside a panel of B; a multiple of every panel height. */
+const BLOCK: i32 = 60;
 
 /** Units: batches × chunks × B panels. */
 export function gemm(params: usize, begin: i32, end: i32, scratch: usize): void {
@@ -177,7 +186,7 @@ export function gemm(params: usize, begin: i32, end: i32, scratch: usize): void 
   const k = <usize>p.k;
   const finishing = hasEpilogue(p);
   // How many panels a wide tile takes at once.
-  const wide = p.m == 1 ? 4 : p.m == 2 ? 2 : 1;
+  const wide = p.m == 1 ? 4 : p.m == 2 ? 2 : p.width;
   for (let u = begin; u < end; ) {
     const batchChunk = u / panels;
     const panel = u - batchChunk * panels;
@@ -197,13 +206,13 @@ export function gemm(params: usize, begin: i32, end: i32, scratch: usize): void 
       const ldt = <usize>taken << 5;
       for (let r = 0; r < rows; r += BLOCK) {
         const some = min(BLOCK, rows - r);
-        multiply(taken, a + ((<usize>r * k) << 2), b, scratch, ldt, p.k, some);
+        multiply(p, taken, a + ((<usize>r * k) << 2), b, scratch, ldt, some);
         const bias = at(p.bias, row + r, p.biasRow, column, p.biasColumn);
         const residual = at(p.residual, row + r, p.residualRow, column, p.residualColumn);
         finish(p, scratch, ldt, c + <usize>r * ldc, ldc, some, columns, bias, residual);
       }
     } else {
-      multiply(taken, a, b, c, ldc, p.k, rows);
+      multiply(p, taken, a, b, c, ldc, rows);
     }
     u += taken;
   }

@@ -10,10 +10,13 @@
 import { activate } from './activation';
 import { clamp } from './math';
 import { loadLanes, storeLanes } from './simd';
-import { ROWS, sweep, wide1 } from './tile';
+import { sweep, sweepPair, sweepTall, wide1x3, wide1x4 } from './tile';
 
-/** Rows of the batch whose gates are in scratch at a time; a multiple of ROWS. */
-const BLOCK: i32 = 64;
+/** Rows of the batch whose gates are in scratch at a time; a multiple of every panel height. */
+const BLOCK: i32 = 60;
+
+/** Bytes from one gate's products to the next one's. */
+const GATE: usize = 60 * 32;
 
 @unmanaged
 class Recurrent {
@@ -46,6 +49,9 @@ class Recurrent {
   activations: usize;
   /** Bound on the inputs of gate activations; 0: none. */
   clip: f32;
+  /** Rows of a packed state's panel, 4 or 6, and gates multiplied at a time, 1 or 2. */
+  height: i32;
+  width: i32;
 }
 
 /** Activation `i`, an entry of the list. */
@@ -75,15 +81,16 @@ function lengthOf(p: Recurrent, row: i32): i32 {
 // @ts-ignore: decorator
 @inline
 function panelRows(p: Recurrent, row: i32): i32 {
-  return min(ROWS, p.batch - (row & ~(ROWS - 1)));
+  return min(p.height, p.batch - (row - row % p.height));
 }
 
 /** Where element (row, hidden unit j) of a direction is in a packed state. */
 // @ts-ignore: decorator
 @inline
 function packedAt(p: Recurrent, base: usize, direction: i32, row: i32, j: i32): usize {
-  const panel = direction * p.batch + (row & ~(ROWS - 1));
-  return base + (<usize>(panel * p.hidden + j * panelRows(p, row) + (row & (ROWS - 1))) << 2);
+  const within = row % p.height;
+  const panel = direction * p.batch + row - within;
+  return base + (<usize>(panel * p.hidden + j * panelRows(p, row) + within) << 2);
 }
 
 // @ts-ignore: decorator
@@ -123,17 +130,26 @@ function multiplyState(
   const gateBytes = <usize>((k + 7) >> 3) * panelBytes;
   const a = state + (<usize>((direction * p.batch + row) * k) << 2);
   let b = p.r + <usize>(direction * all + first) * gateBytes + <usize>panel * panelBytes;
-  if (gates == 4 && rows == 1) {
-    // The four gates' rows of 8 follow each other; they belong BLOCK rows apart.
-    wide1(a, b, gateBytes, scratch, k);
-    for (let gate: usize = 3; gate > 0; gate--) {
-      v128.store(scratch + gate * (BLOCK << 5), v128.load(scratch + (gate << 5)));
-      v128.store(scratch + gate * (BLOCK << 5), v128.load(scratch + (gate << 5), 16), 16);
-    }
+  if (rows == 1 && gates == 4) {
+    wide1x4(a, b, gateBytes, scratch, GATE, k);
     return;
   }
-  for (let gate = 0; gate < gates; gate++) {
-    sweep(a, b, scratch + <usize>gate * (BLOCK << 5), 32, k, rows);
+  if (rows == 1 && gates == 3) {
+    wide1x3(a, b, gateBytes, scratch, GATE, k);
+    return;
+  }
+  let gate = 0;
+  if (rows == 2 || p.width == 2) {
+    for (; gate + 2 <= gates; gate += 2) {
+      sweepPair(a, b, gateBytes, scratch, GATE, 32, k, rows, p.height);
+      scratch += 2 * GATE;
+      b += 2 * gateBytes;
+    }
+  }
+  for (; gate < gates; gate++) {
+    if (p.height == 6) sweepTall(a, b, scratch, 32, k, rows);
+    else sweep(a, b, scratch, 32, k, rows);
+    scratch += GATE;
     b += gateBytes;
   }
 }
@@ -209,7 +225,7 @@ export function lstmStep(params: usize, begin: i32, end: i32, scratch: usize): v
           let cNew = c;
           let h: v128;
           if (live) {
-            const stride: usize = BLOCK << 5;
+            const stride = GATE;
             let i = gateSum(product, g, bias, gap, n);
             let o = gateSum(product + stride, g + gate, bias == 0 ? 0 : bias + gate, gap, n);
             let forget = gateSum(product + 2 * stride, g + 2 * gate, bias == 0 ? 0 : bias + 2 * gate, gap, n);
@@ -257,7 +273,7 @@ export function gruStep(params: usize, begin: i32, end: i32, scratch: usize): vo
   const panels = (hidden + 7) >> 3;
   const gate = <usize>hidden << 2;
   const gap = gate * 3;
-  const stride: usize = BLOCK << 5;
+  const stride = GATE;
   const phase = p.phase;
   for (let u = begin; u < end; u++) {
     const direction = u / panels;

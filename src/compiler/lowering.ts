@@ -3,6 +3,7 @@
 // kernel for these types becomes a reference step. Which nodes those are, and in what order, is segment.ts's business.
 import type { Node } from '../graph/graph.js';
 import { abi, type KernelName, type ParamsOf } from '../kernels/abi.js';
+import { bestTile, type Tile } from '../kernels/tile.js';
 import { Inference } from '../operators/evaluate.js';
 import type { Address, LowerCall, Operator, OutputInfo, TensorInfo, Work } from '../operators/operator.js';
 import { SkepError } from '../tensor/errors.js';
@@ -74,6 +75,10 @@ export class PlanBuilder {
 
   get build(): 'plain' | 'fma' {
     return this.#options.build;
+  }
+
+  get tile(): Tile {
+    return this.#options.tile ?? bestTile(this.#options.build, false);
   }
 
   /** Declares a value that is written into the arena before the plan runs. */
@@ -298,6 +303,10 @@ class Lowering extends Inference implements LowerCall<never> {
 
   get build(): 'plain' | 'fma' {
     return this.#builder.build;
+  }
+
+  get tile(): Tile {
+    return this.#builder.tile;
   }
 
   output(i: number): OutputInfo {

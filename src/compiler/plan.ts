@@ -9,6 +9,7 @@
 // A Plan is plain data; executing it is runtime/.
 import type { Node } from '../graph/graph.js';
 import type { KernelName } from '../kernels/abi.js';
+import type { Tile } from '../kernels/tile.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { DataType } from '../tensor/types.js';
 
@@ -108,6 +109,8 @@ export interface ConstantPool {
 export interface CompileOptions {
   /** The kernels' build. */
   readonly build: 'plain' | 'fma';
+  /** The register tile of matrix products; default: the best for this build where 256-bit instructions are not used. */
+  readonly tile?: Tile;
   /** False: every node runs its reference semantics. Default true. */
   readonly kernels?: boolean;
   /** False: no fusion. Default true. */

@@ -1,5 +1,5 @@
 // Parameter blocks of the matrix product kernels (assembly/gemm.ts) and the layout of packed matrices on this side: B in
-// panels of 8 columns, A in panels of 4 rows, k-major, as assembly/tile.ts pictures them.
+// panels of 8 columns, A in panels of 4 or 6 rows, k-major, as assembly/tile.ts pictures them.
 import type { Fields } from './abi.js';
 
 /** The first fields of every kernel with an epilogue (assembly/epilogue.ts). */
@@ -27,6 +27,7 @@ export const gemm = {
     k: 'i32',
     row: 'i32',
     column: 'i32',
+    height: 'i32',
   },
   packB: {
     b: 'ptr',
@@ -50,11 +51,11 @@ export const gemm = {
     n: 'i32',
     k: 'i32',
     chunk: 'i32',
+    height: 'i32',
+    width: 'i32',
   },
 } as const satisfies Record<string, Fields>;
 
-/** Rows of an A panel. */
-export const PANEL_ROWS = 4;
 /** Columns of a B panel. */
 export const PANEL_COLUMNS = 8;
 
@@ -71,17 +72,18 @@ export function packedSizeB(k: number, n: number): number {
   return Math.ceil(n / PANEL_COLUMNS) * PANEL_COLUMNS * k;
 }
 
-/** Packs m×k of A: panels of 4 rows, the last one lower. Takes m·k floats. */
+/** Packs m×k of A: panels of `height` rows, the last one lower. Takes m·k floats. */
 export function packRowPanels(
   into: Float32Array,
   at: number,
   { data, offset, row, column }: MatrixView,
   m: number,
   k: number,
+  height: number,
 ) {
   let o = at;
-  for (let first = 0; first < m; first += PANEL_ROWS) {
-    const rows = Math.min(PANEL_ROWS, m - first);
+  for (let first = 0; first < m; first += height) {
+    const rows = Math.min(height, m - first);
     for (let i = 0; i < k; i++)
       for (let r = 0; r < rows; r++) into[o++] = data[offset + (first + r) * row + i * column]!;
   }

@@ -25,6 +25,8 @@ const stepFields = {
   reverse: 'i32',
   activations: 'i32s',
   clip: 'f32',
+  height: 'i32',
+  width: 'i32',
 } as const satisfies Fields;
 
 export const recurrent = {
@@ -42,5 +44,5 @@ export const recurrent = {
   },
 } as const satisfies Record<string, Fields>;
 
-/** Scratch of a step kernel: up to four gates of 64 rows of 8. */
-export const STEP_SCRATCH = 4 * 64 * 32;
+/** Scratch of a step kernel: up to four gates of 60 rows of 8. */
+export const STEP_SCRATCH = 4 * 60 * 32;

@@ -251,7 +251,7 @@ function lower(call: LowerCall<ConvAttributes>, g: ConvGeometry, rest: Epilogue)
     );
     return true;
   }
-  const w = placeA(call, { input: 1, matrices: groups, stride: m * k, row: k, column: 1 }, m, k);
+  const w = placeA(call, { input: 1, matrices: groups, stride: m * k, row: k, column: 1 }, m, k, 4);
   const imageStride = groups * channels * channelStride;
   const shape = { images: batch, groups, m, channels, imageStride, channelStride, pixels, taps: offsets, steps };
   convStep(call, x, w, call.out(0), shape, epilogue);

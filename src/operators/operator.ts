@@ -8,6 +8,7 @@
 // Plans are compiled for concrete shapes, so rules here never see a symbol. Parsing nodes and walking graphs is not here.
 import type { Graph, Node } from '../graph/graph.js';
 import type { KernelName, ParamsOf } from '../kernels/abi.js';
+import type { Tile } from '../kernels/tile.js';
 import { type ErrorCode, formatNode, SkepError } from '../tensor/errors.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { DataType } from '../tensor/types.js';
@@ -111,8 +112,10 @@ export interface LowerCall<A> extends InferCall<A> {
   threadScratch(bytes: number): void;
   /** Appends a kernel call. Steps run in order, with a barrier between them. */
   step<K extends KernelName>(kernel: K, params: ParamsOf<K, Address>, work: Work): void;
-  /** The kernels' build. FMA has other register tiles. */
+  /** The kernels' build. */
   readonly build: 'plain' | 'fma';
+  /** The register tile that matrix products use. Every tile gives the same bits. */
+  readonly tile: Tile;
 }
 
 /** An address some bytes on. */

@@ -2,6 +2,7 @@
 // picture it: pack what is not constant, then one gemm step over (batch, chunk of rows, B panel). Constant matrices are
 // packed once a model. Also the reference product, in double precision.
 import { packColumnPanels, packedSizeB, packRowPanels } from '../kernels/gemm.js';
+import { heightFor } from '../kernels/tile.js';
 import { decode } from '../tensor/convert.js';
 import { type Epilogue, epilogueParams } from './epilogue.js';
 import type { Address, LowerCall } from './operator.js';
@@ -36,10 +37,10 @@ export interface Product {
 /** Operations below which a claim costs more than it brings. */
 const CLAIM_FLOPS = 250_000;
 
-/** Rows of A whose packed form stays in a level-2 cache beside the panels of B. */
+/** Rows of A whose packed form stays in a level-2 cache beside the panels of B; whole panels of any height. */
 export function chunkRows(k: number): number {
-  const rows = Math.floor(65_536 / Math.max(k, 1) / 4) * 4;
-  return Math.max(32, Math.min(512, rows));
+  const rows = Math.floor(65_536 / Math.max(k, 1) / 12) * 12;
+  return Math.max(36, Math.min(516, rows));
 }
 
 /** Least units a claim when a unit takes `flops`. */
@@ -50,30 +51,44 @@ export function grainOf(flops: number): number {
 const asKey = (name: string, o: Operand, rows: number, columns: number) =>
   `${name} ${o.input}: ${o.matrices}×${rows}×${columns} by ${o.stride}, ${o.row}, ${o.column}`;
 
-/** Where A lies packed: packs it now, or once a model. */
-export function placeA(call: LowerCall<unknown>, a: Operand, m: number, k: number): Address {
+/** Where A lies packed, in panels of `height` rows: packs it now, or once a model. */
+export function placeA(
+  call: LowerCall<unknown>,
+  a: Operand,
+  m: number,
+  k: number,
+  height: number = heightFor(call.tile, m),
+): Address {
   const { value } = call.input(a.input);
   const size = a.matrices * m * k;
   if (value !== undefined && !isPacked(a, m, k))
-    return call.constant(asKey('row panels', a, m, k), size * 4, (bytes) => {
+    return call.constant(asKey(`panels of ${height} rows`, a, m, k), size * 4, (bytes) => {
       const into = new Float32Array(bytes.buffer, bytes.byteOffset, size);
       const data = decode(value);
-      for (let i = 0; i < a.matrices; i++) packRowPanels(into, i * m * k, { data, offset: i * a.stride, ...a }, m, k);
+      for (let i = 0; i < a.matrices; i++)
+        packRowPanels(into, i * m * k, { data, offset: i * a.stride, ...a }, m, k, height);
     });
-  return packRows(call, call.in(a.input), a, m, k);
+  return packRows(call, call.in(a.input), a, m, k, height);
 }
 
 /** A single row is its own packed form. */
 const isPacked = (a: Stack, m: number, k: number) => m === 1 && a.column === 1 && a.stride === k;
 
 /** Packs A from where it lies. */
-export function packRows(call: LowerCall<unknown>, from: Address, a: Stack, m: number, k: number): Address {
+export function packRows(
+  call: LowerCall<unknown>,
+  from: Address,
+  a: Stack,
+  m: number,
+  k: number,
+  height: number = heightFor(call.tile, m),
+): Address {
   if (isPacked(a, m, k)) return from;
   const packed = call.scratch(a.matrices * m * k * 4);
   call.step(
     'packA',
-    { a: from, packed, matrices: a.matrices, stride: a.stride, m, k, row: a.row, column: a.column },
-    { units: a.matrices * Math.ceil(m / 4), grain: Math.ceil(8192 / Math.max(1, 4 * k)) },
+    { a: from, packed, matrices: a.matrices, stride: a.stride, m, k, row: a.row, column: a.column, height },
+    { units: a.matrices * Math.ceil(m / height), grain: Math.ceil(8192 / Math.max(1, height * k)) },
   );
   return packed;
 }
@@ -123,8 +138,10 @@ export function lowerPacked(call: LowerCall<unknown>, p: PackedProduct): void {
   const chunk = chunkRows(k);
   const panels = Math.ceil(n / 8);
   const grain = grainOf(2 * Math.min(m, chunk) * 8 * k);
-  // Blocks of 64 rows of a panel that are not the result yet.
-  call.threadScratch(64 * 32);
+  const { width } = call.tile;
+  const height = heightFor(call.tile, m);
+  // Blocks of 60 rows of two panels that are not the result yet.
+  call.threadScratch(60 * 2 * 32);
   call.step(
     'gemm',
     {
@@ -139,11 +156,13 @@ export function lowerPacked(call: LowerCall<unknown>, p: PackedProduct): void {
       n,
       k,
       chunk,
+      height,
+      width,
     },
-    // Few rows are computed four panels at a time.
+    // Few rows are computed four panels at a time, more of them perhaps two.
     {
       units: batches * Math.ceil(m / chunk) * panels,
-      grain: m < 3 ? Math.ceil(grain / 4) * 4 : grain,
+      grain: Math.ceil(grain / (m < 3 ? 4 : width)) * (m < 3 ? 4 : width),
       flops: 2 * batches * m * n * k,
     },
   );

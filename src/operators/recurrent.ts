@@ -7,6 +7,7 @@
 // Gates themselves are in rnn.ts, gru.ts and lstm.ts.
 import { activationNamed } from '../kernels/activation.js';
 import { STEP_SCRATCH } from '../kernels/recurrent.js';
+import { heightFor } from '../kernels/tile.js';
 import { decode } from '../tensor/convert.js';
 import { formatShape } from '../tensor/errors.js';
 import { sameShape } from '../tensor/shape.js';
@@ -316,6 +317,8 @@ function stepParams(
     reverse: s.backwards.reduce((mask, back, d) => mask | (back ? 1 << d : 0), 0),
     activations: s.functions.flatMap((f) => [f.activation.code, bitsOf(f.alpha), bitsOf(f.beta)]),
     clip: call.attributes.clip,
+    height: heightFor(call.tile, batch),
+    width: call.tile.width,
   };
 }
 

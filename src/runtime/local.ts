@@ -3,6 +3,7 @@
 import { Program } from '../compiler/program.js';
 import type { Graph } from '../graph/graph.js';
 import { type Build, bindKernels, compileKernelsSync, defaultBuild } from '../kernels/module.js';
+import type { Tile } from '../kernels/tile.js';
 import { interpret } from '../operators/evaluate.js';
 import type { HostValue } from '../operators/operator.js';
 import { SharedConstants } from './constants.js';
@@ -18,6 +19,8 @@ export interface LocalOptions {
   readonly engine?: LocalEngine;
   /** The kernels' build; default the one this machine serves with. */
   readonly build?: Build;
+  /** The register tile of matrix products; default the best for the build. */
+  readonly tile?: Tile;
 }
 
 const compiled = new Map<Build, WebAssembly.Module>();
@@ -35,7 +38,7 @@ export class LocalModel {
   readonly graph: Graph;
   readonly #compiled: { readonly executor: Executor; readonly program: Program } | undefined;
 
-  constructor(graph: Graph, { engine = 'kernels', build = defaultBuild() }: LocalOptions = {}) {
+  constructor(graph: Graph, { engine = 'kernels', build = defaultBuild(), ...options }: LocalOptions = {}) {
     this.graph = graph;
     if (engine === 'reference') return;
     const memory = new ModelMemory();
@@ -43,7 +46,11 @@ export class LocalModel {
     const alone = new TeamLeader(createTeamBuffer(), bindKernels(moduleOf(build), memory.memory), 1, false);
     this.#compiled = {
       executor: new Executor(memory, alone, heap),
-      program: new Program(graph, { build }, new SharedConstants(SharedConstants.createBuffer(), memory, heap)),
+      program: new Program(
+        graph,
+        { build, ...options },
+        new SharedConstants(SharedConstants.createBuffer(), memory, heap),
+      ),
     };
   }
 
