@@ -5,6 +5,8 @@ import { activationOperators } from './activations.js';
 import { arithmeticOperators } from './arithmetic.js';
 import { attentionOperators } from './attention.js';
 import { castOperators } from './cast.js';
+import { contribOperators } from './contrib.js';
+import { contribAttentionOperators } from './contrib-attention.js';
 import { convOperators } from './conv.js';
 import { convTransposeOperators } from './conv-transpose.js';
 import { dataOperators } from './data.js';
@@ -49,6 +51,8 @@ const families: readonly (readonly Operator[])[] = [
   rotaryOperators,
   linearAttentionOperators,
   deformConvOperators,
+  contribOperators,
+  contribAttentionOperators,
   quantizeOperators,
   quantizedConvOperators,
   quantizedMatMulOperators,
