@@ -1,21 +1,34 @@
 // Attention of com.microsoft: Attention (projects its input first), MultiHeadAttention and GroupQueryAttention (a cache
 // whose true lengths are data). All end in attention-core.ts; biases, caches and rotations are laid out before. What has
 // no kernel here (packed inputs, a shared buffer, float16) runs by the reference or is refused by name.
+
 import { decode } from '../tensor/convert.js';
 import { formatShape } from '../tensor/errors.js';
 import { sameShape, sizeOf } from '../tensor/shape.js';
+import { lowerJoin } from './attention.js';
 import {
   type AttentionShape,
   apartStrides,
   attend,
   besideStrides,
   broadcastMask,
+  lowerAttention,
   type MaskShape,
   type Strides,
 } from './attention-core.js';
 import { float, int, ints, required } from './attributes.js';
-import { type Call, type InferCall, type Operator, operator, type ReferenceCall, type TensorInfo } from './operator.js';
-import { multiplyInto } from './product.js';
+import {
+  type Address,
+  type Call,
+  type InferCall,
+  type LowerCall,
+  type Operator,
+  offsetBy,
+  operator,
+  type ReferenceCall,
+  type TensorInfo,
+} from './operator.js';
+import { lowerProduct, multiplyInto } from './product.js';
 import { fromNumbers } from './reference.js';
 import { rotate } from './rotary.js';
 
@@ -91,6 +104,66 @@ function biasFrom(call: Call<unknown>, t: TensorInfo | undefined, full: readonly
   const fits = dims.length === 4 && dims.every((d, i) => d === full[i] || (d === 1 && i < 2));
   if (!fits) throw call.error(`attention_bias ${formatShape(dims)} does not broadcast to ${formatShape(full)}`);
   return broadcastMask(dims);
+}
+
+interface Place {
+  readonly at: Address;
+  readonly strides: Strides;
+}
+
+/** Appends the step for operands that are in memory already; false for masks that no kernel reads. */
+function lowerFinish(
+  call: LowerCall<{ readonly scale: number; readonly unidirectional: number; readonly mask_filter_value: number }>,
+  l: Omit<Laid, 'q' | 'k' | 'v' | 'scores'>,
+  q: Place,
+  k: Place,
+  v: Place,
+  scores: Address | undefined,
+): void {
+  const { scale, unidirectional, mask_filter_value: filter } = call.attributes;
+  const { batch, heads, queries, keys, size, valueSize } = l;
+  const mask = call.optional(l.mask);
+  const bias = biasFrom(call, call.optional(l.bias), [batch, heads, queries, keys]);
+  const kind = { kind: 'int' as const, keys, filter, head: 0 };
+  const maskShape =
+    mask?.dims.length === 2 ? { ...kind, batch: keys, row: 0 } : mask && { ...kind, batch: queries * keys, row: keys };
+  const shape: AttentionShape = {
+    batch,
+    heads,
+    keyHeads: heads,
+    queries,
+    keys,
+    size,
+    valueSize,
+    q: q.strides,
+    k: k.strides,
+    v: v.strides,
+    y: besideStrides(queries, heads, valueSize),
+    scale: scale || 1 / Math.sqrt(size),
+    softcap: 0,
+    causal: unidirectional !== 0,
+    past: l.past,
+    window: 0,
+    ...(maskShape && { mask: maskShape }),
+    ...(bias && { bias }),
+    lengthsPlus: 0,
+    mode: 0,
+  };
+  const places = {
+    q: q.at,
+    k: k.at,
+    v: v.at,
+    ...(maskShape && { mask: call.in(l.mask) }),
+    ...(bias && { bias: call.in(l.bias) }),
+  };
+  lowerAttention(call, shape, places, call.out(0), scores, false);
+}
+
+/** True when a kernel reads these inputs: floats, and a mask of integers a key. */
+function hasKernel(call: LowerCall<unknown>, floats: readonly number[], mask: number): boolean {
+  const m = call.optional(mask);
+  if (m !== undefined && (m.dims.length === 1 || m.type !== 'int32')) return false;
+  return floats.every((i) => !call.has(i) || call.input(i).type === 'float32');
 }
 
 const attentionSpecs = {
@@ -205,6 +278,39 @@ const attention = operator({
       fromNumbers(x.type, [batch, rows, s.vh], output),
       ...(call.wants(1) ? [fromNumbers(x.type, [2, batch, heads, keys, s.size], [...k, ...v])] : []),
     ];
+  },
+  lower(call) {
+    const s = projected(call);
+    if (!hasKernel(call, [0, 1, 2, 4, 5], 3)) return false;
+    const { batch, rows, inner, total, heads, keys, before, size, valueSize } = s;
+    if (call.wants(1) && valueSize !== size) return false;
+    const y = call.scratch(Math.max(4, batch * rows * total * 4));
+    lowerProduct(call, {
+      a: { input: 0, matrices: 1, stride: batch * rows * inner, row: inner, column: 1 },
+      b: { input: 1, matrices: 1, stride: inner * total, row: total, column: 1 },
+      c: y,
+      m: batch * rows,
+      n: total,
+      k: inner,
+      epilogue: call.has(2) ? { bias: { at: call.in(2), row: 0, column: 1 } } : {},
+    });
+    const part = (from: number, each: number) => ({
+      at: offsetBy(y, from * 4),
+      strides: besideStrides(rows, heads, each, total),
+    });
+    let [k, v] = [part(s.qh, size), part(2 * s.qh, valueSize)];
+    if (call.has(4) || call.wants(1)) {
+      const half = batch * heads * keys * size * 4;
+      const present = call.wants(1) ? call.out(1) : call.scratch(Math.max(4, 2 * half));
+      const join = (x: Place, from: number, to: Address) => {
+        const past = call.has(4) ? offsetBy(call.in(4), from * batch * heads * before * size * 4) : undefined;
+        lowerJoin(call, past, before, x.at, { batch, heads, rows, size, strides: x.strides }, to);
+        return { at: to, strides: apartStrides(keys, heads, size) };
+      };
+      [k, v] = [join(k, 0, present), join(v, 1, offsetBy(present, half))];
+    }
+    lowerFinish(call, { ...s, queries: rows, past: before, mask: 3, bias: 5 }, part(0, size), k, v, undefined);
+    return true;
   },
 });
 
@@ -358,6 +464,25 @@ const multiHeadAttention = operator({
       fromNumbers(type, [batch, heads, keys, valueSize], v),
       ...(scores ? [fromNumbers(type, [batch, heads, queries, keys], scores)] : []),
     ];
+  },
+  lower(call) {
+    const s = multiHead(call);
+    // A bias of the projections is added by the reference only.
+    if (call.has(3) || !hasKernel(call, [0, 1, 2, 5, 6, 7], 4)) return false;
+    const { batch, heads, queries, rows, size, valueSize, before, keys } = s;
+    const strides = (each: number) => (s.apart ? apartStrides(rows, heads, each) : besideStrides(rows, heads, each));
+    const joined = call.has(6) || call.wants(1) || call.wants(2);
+    const place = (i: number, each: number, past: number) => {
+      if (!joined) return { at: call.in(i), strides: strides(each) };
+      const to = call.wants(i) ? call.out(i) : call.scratch(Math.max(4, batch * heads * keys * each * 4));
+      const heldAt = call.has(past) ? call.in(past) : undefined;
+      lowerJoin(call, heldAt, before, call.in(i), { batch, heads, rows, size: each, strides: strides(each) }, to);
+      return { at: to, strides: apartStrides(keys, heads, each) };
+    };
+    const q = { at: call.in(0), strides: besideStrides(queries, heads, size) };
+    const scores = call.wants(3) ? call.out(3) : undefined;
+    lowerFinish(call, { ...s, past: before, mask: 4, bias: 5 }, q, place(1, size, 6), place(2, valueSize, 7), scores);
+    return true;
   },
 });
 

@@ -47,7 +47,7 @@ test('activations with a bias and normalizations with a residual', () => {
       last(contrib('SkipSimplifiedLayerNormalization', [x, skip, vector(), bias], { ...rest, outputs }));
       check(contrib('SimplifiedLayerNormalization', [x, vector()], rest), tolerance);
     }),
-    { numRuns: 30 },
+    { numRuns: 20 },
   );
 });
 
@@ -78,7 +78,7 @@ test('FusedMatMul and MatMulNBits', () => {
         check(contrib('MatMulNBits', inputs, { attributes: bits, constants: [1, 2] }), tolerance);
       },
     ),
-    { numRuns: 30 },
+    { numRuns: 20 },
   );
 });
 
@@ -116,6 +116,50 @@ test('empty caches and what is refused', () => {
       attributes: { activation: { kind: 'string', value: 'toString' } },
     }),
     /unknown activation/,
+  );
+});
+
+test('Attention and MultiHeadAttention with masks, biases of scores and caches', () => {
+  const size = fc.integer({ min: 1, max: 4 });
+  fc.assert(
+    fc.property(
+      fc.integer(),
+      size,
+      size,
+      size,
+      fc.boolean(),
+      fc.boolean(),
+      (seed, batch, rows, past, masked, causal) => {
+        const random = randomFrom(seed);
+        const t = (...dims: number[]) => randomTensor(random, dims);
+        const keys = rows + past;
+        const maskDims = seed % 2 === 0 ? [batch, keys] : [batch, rows, keys];
+        // A row that sees no key is all scores − 10000, which float32 holds to 1e-3 only: every row sees the first.
+        const mask = masked
+          ? new Tensor(
+              'int32',
+              Int32Array.from({ length: maskDims.reduce((a, b) => a * b) }, (_, i) =>
+                i % keys === 0 || random() < 0.6 ? 1 : 0,
+              ),
+              maskDims,
+            )
+          : undefined;
+        const attributes = { num_heads: int(2), unidirectional: int(causal ? 1 : 0) };
+        const bias = t(1, 2, rows, keys);
+        const weights = [t(batch, rows, 5), t(5, 24), t(24)];
+        check(
+          contrib('Attention', [...weights, mask, t(2, batch, 2, past, 4), bias], { attributes, outputs: 2 }),
+          tolerance,
+        );
+        const [k, v] = [t(batch, 2, past, 4), t(batch, 2, past, 4)];
+        const x = [t(batch, rows, 8), t(batch, rows, 8), t(batch, rows, 8)];
+        check(
+          contrib('MultiHeadAttention', [...x, undefined, mask, bias, k, v], { attributes, outputs: 3 }),
+          tolerance,
+        );
+      },
+    ),
+    { numRuns: 40 },
   );
 });
 
