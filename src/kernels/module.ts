@@ -33,8 +33,11 @@ export function canRun(build: Build): boolean {
   return WebAssembly.validate(RELAXED_PROBE);
 }
 
+// By way of the parent: the threads' bundle, one folder beside, finds them too.
 function urlOf(build: Build): URL {
-  return build === 'fma' ? new URL('./fma.wasm', import.meta.url) : new URL('./plain.wasm', import.meta.url);
+  return build === 'fma'
+    ? new URL('../kernels/fma.wasm', import.meta.url)
+    : new URL('../kernels/plain.wasm', import.meta.url);
 }
 
 /** Reads and compiles a build off the caller's thread. */
@@ -42,12 +45,38 @@ export async function compileKernels(build: Build): Promise<WebAssembly.Module> 
   return WebAssembly.compile(await readFile(fileURLToPath(urlOf(build))));
 }
 
-/** Reads and compiles a build at once; it blocks, for worker threads, tools and tests. */
-export function compileKernelsSync(build: Build): WebAssembly.Module {
-  return new WebAssembly.Module(readFileSync(fileURLToPath(urlOf(build))));
+/** The bytes of a build's module. */
+export function readKernels(build: Build): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(readFileSync(fileURLToPath(urlOf(build))));
 }
 
-/** Binds a compiled build to a shared memory. */
-export function bindKernels(module: WebAssembly.Module, memory: WebAssembly.Memory): Kernels {
-  return new WebAssembly.Instance(module, { env: { memory } }).exports as unknown as Kernels;
+/** Reads and compiles a build at once; it blocks, for worker threads, tools and tests. */
+export function compileKernelsSync(build: Build): WebAssembly.Module {
+  return new WebAssembly.Module(readKernels(build));
+}
+
+/** Kernels that are worth 256-bit instructions; the self-test (runtime/self-test.ts) touches every one. */
+export const wideKernels = [
+  'gemm',
+  'conv',
+  'lstmStep',
+  'gruStep',
+  'rnnStep',
+  'unaryF32',
+  'softmaxF32',
+  'rowNorm',
+] as const satisfies readonly KernelName[];
+
+/** Binds a compiled build to a shared memory. `wide` is the same build compiled with 256-bit instructions. */
+export function bindKernels(
+  module: WebAssembly.Module,
+  memory: WebAssembly.Memory,
+  wide?: WebAssembly.Module,
+): Kernels {
+  const instance = (m: WebAssembly.Module) =>
+    new WebAssembly.Instance(m, { env: { memory } }).exports as unknown as Kernels;
+  const kernels = instance(module);
+  if (wide === undefined) return kernels;
+  const fast = instance(wide);
+  return { ...kernels, ...Object.fromEntries(wideKernels.map((name) => [name, fast[name]])) };
 }

@@ -11,6 +11,7 @@ import { SharedConstants } from './constants.js';
 import { copyOut } from './executor.js';
 import type { ModelInfo, PlainError, Source } from './instance.js';
 import { Heap, ModelMemory, PAGE } from './memory.js';
+import type { PreparedKernels } from './prepare.js';
 import { breakTeam, createTeamBuffer } from './team.js';
 import type { FollowerData, LeaderData, LeaderMessage, StartMessage } from './thread.js';
 import { readValues, writeValues } from './wire.js';
@@ -23,7 +24,7 @@ export interface PooledMemory {
 
 export interface HostOptions {
   readonly build: Build;
-  readonly module: Promise<WebAssembly.Module>;
+  readonly kernels: Promise<PreparedKernels>;
   readonly instances: number;
   /** Threads of each instance. */
   readonly threads: number;
@@ -122,9 +123,9 @@ export class Host {
         memory,
         range,
       };
-      loading.push(this.#startLeader(data, options.module));
+      loading.push(this.#startLeader(data, options.kernels));
       for (let i = 1; i < threads; i++)
-        this.#startFollower({ role: 'follower', index: i, spin, team, memory }, options.module);
+        this.#startFollower({ role: 'follower', index: i, spin, team, memory }, options.kernels);
     }
     // All are awaited even when one fails, so that no rejection goes unheard.
     const settled = await Promise.allSettled(loading);
@@ -132,7 +133,7 @@ export class Host {
     return (settled[0] as PromiseFulfilledResult<ModelInfo>).value;
   }
 
-  #startLeader(data: LeaderData, module: Promise<WebAssembly.Module>): Promise<ModelInfo> {
+  #startLeader(data: LeaderData, kernels: Promise<PreparedKernels>): Promise<ModelInfo> {
     const worker = this.#spawn(data);
     this.#leaders.push(worker);
     return new Promise((resolve, reject) => {
@@ -141,7 +142,7 @@ export class Host {
         if (m.kind === 'done') this.#drain();
         else if (m.kind === 'model') {
           info = m.info;
-          module.then((x) => worker.postMessage({ module: x } satisfies StartMessage), reject);
+          kernels.then(({ module, wide }) => worker.postMessage({ module, wide } satisfies StartMessage), reject);
         } else if (m.kind === 'ready') resolve(info!);
         else if (m.kind === 'failed') reject(revive(m.error));
         else m satisfies never;
@@ -153,11 +154,11 @@ export class Host {
     });
   }
 
-  #startFollower(data: FollowerData, module: Promise<WebAssembly.Module>): void {
+  #startFollower(data: FollowerData, kernels: Promise<PreparedKernels>): void {
     const worker = this.#spawn(data);
     // A module that does not compile is reported by the leader's promise.
-    module.then(
-      (x) => worker.postMessage({ module: x } satisfies StartMessage),
+    kernels.then(
+      ({ module, wide }) => worker.postMessage({ module, wide } satisfies StartMessage),
       () => {},
     );
     worker.once('exit', () => {

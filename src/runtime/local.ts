@@ -3,7 +3,7 @@
 import { Program } from '../compiler/program.js';
 import type { Graph } from '../graph/graph.js';
 import { type Build, bindKernels, compileKernelsSync, defaultBuild } from '../kernels/module.js';
-import type { Tile } from '../kernels/tile.js';
+import { bestTile, type Tile } from '../kernels/tile.js';
 import { interpret } from '../operators/evaluate.js';
 import type { HostValue } from '../operators/operator.js';
 import { SharedConstants } from './constants.js';
@@ -21,6 +21,8 @@ export interface LocalOptions {
   readonly build?: Build;
   /** The register tile of matrix products; default the best for the build. */
   readonly tile?: Tile;
+  /** The build compiled with 256-bit instructions. */
+  readonly wide?: WebAssembly.Module | undefined;
 }
 
 const compiled = new Map<Build, WebAssembly.Module>();
@@ -38,17 +40,17 @@ export class LocalModel {
   readonly graph: Graph;
   readonly #compiled: { readonly executor: Executor; readonly program: Program } | undefined;
 
-  constructor(graph: Graph, { engine = 'kernels', build = defaultBuild(), ...options }: LocalOptions = {}) {
+  constructor(graph: Graph, { engine = 'kernels', build = defaultBuild(), wide, ...options }: LocalOptions = {}) {
     this.graph = graph;
     if (engine === 'reference') return;
     const memory = new ModelMemory();
     const heap = new Heap(memory);
-    const alone = new TeamLeader(createTeamBuffer(), bindKernels(moduleOf(build), memory.memory), 1, false);
+    const alone = new TeamLeader(createTeamBuffer(), bindKernels(moduleOf(build), memory.memory, wide), 1, false);
     this.#compiled = {
       executor: new Executor(memory, alone, heap),
       program: new Program(
         graph,
-        { build, ...options },
+        { build, tile: bestTile(build, wide !== undefined), ...options },
         new SharedConstants(SharedConstants.createBuffer(), memory, heap),
       ),
     };

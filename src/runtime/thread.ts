@@ -1,8 +1,9 @@
 // The entry of every worker: a leader reads the model while the caller compiles the kernels, then serves; a follower
 // computes its share of its leader's steps. Both block on shared words for the rest of their lives and return when told to,
-// so the worker ends by running off its end.
-import { parentPort, workerData } from 'node:worker_threads';
+// so the worker ends by running off its end. As a script of its own it rehearses the 256-bit kernels' test (wide.ts).
+import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { type Build, bindKernels } from '../kernels/module.js';
+import { bestTile } from '../kernels/tile.js';
 import { Channel } from './channel.js';
 import { SharedConstants } from './constants.js';
 import {
@@ -16,7 +17,9 @@ import {
   serve,
 } from './instance.js';
 import { Heap, ModelMemory } from './memory.js';
+import type { PreparedKernels } from './prepare.js';
 import { follow, TeamLeader } from './team.js';
+import { rehearsal, type Widened, widen } from './wide.js';
 
 /** What a leader is started with. */
 export interface LeaderData {
@@ -44,10 +47,14 @@ export interface FollowerData {
   readonly memory: WebAssembly.Memory;
 }
 
-/** The message that starts a thread's work: the compiled kernels. */
-export interface StartMessage {
-  readonly module: WebAssembly.Module;
+/** What a thread that tests kernels is started with. It answers with one Widened and ends. */
+export interface TesterData {
+  readonly role: 'tester';
+  readonly build: Build;
 }
+
+/** The message that starts a thread's work: the compiled kernels. */
+export type StartMessage = Pick<PreparedKernels, 'module' | 'wide'>;
 
 /** What a leader tells the caller's side. */
 export type LeaderMessage =
@@ -56,15 +63,20 @@ export type LeaderMessage =
   | { readonly kind: 'ready' }
   | { readonly kind: 'done' };
 
-const data = workerData as LeaderData | FollowerData;
 const port = parentPort!;
 const tell = (message: LeaderMessage) => port.postMessage(message);
 
-if (data.role === 'follower') port.once('message', ({ module }: StartMessage) => follower(data, module));
-else leader(data);
+if (isMainThread) rehearsal(process.argv[2] as Build);
+else start(workerData as LeaderData | FollowerData | TesterData);
 
-function follower({ team, index, spin, memory }: FollowerData, module: WebAssembly.Module): void {
-  follow(team, bindKernels(module, memory), index, spin);
+function start(data: LeaderData | FollowerData | TesterData): void {
+  if (data.role === 'tester') port.postMessage(widen(data.build) satisfies Widened);
+  else if (data.role === 'follower') port.once('message', (message: StartMessage) => follower(data, message));
+  else leader(data);
+}
+
+function follower({ team, index, spin, memory }: FollowerData, { module, wide }: StartMessage): void {
+  follow(team, bindKernels(module, memory, wide), index, spin);
 }
 
 function leader(d: LeaderData): void {
@@ -76,12 +88,16 @@ function leader(d: LeaderData): void {
     return;
   }
   tell({ kind: 'model', info: infoOf(model) });
-  port.once('message', ({ module }: StartMessage) => {
+  port.once('message', ({ module, wide }: StartMessage) => {
     const memory = new ModelMemory(d.memory);
     const heap = new Heap(memory, d.range);
-    const team = new TeamLeader(d.team, bindKernels(module, d.memory), d.threads, d.spin);
+    const team = new TeamLeader(d.team, bindKernels(module, d.memory, wide), d.threads, d.spin);
     const channel = Channel.over(d.channel);
-    const program = programOf(model, { build: d.build }, new SharedConstants(d.constants, memory, heap));
+    const program = programOf(
+      model,
+      { build: d.build, tile: bestTile(d.build, wide !== undefined) },
+      new SharedConstants(d.constants, memory, heap),
+    );
     tell({ kind: 'ready' });
     try {
       const parts = { index: d.index, model, program, memory, heap, team };
