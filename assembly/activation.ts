@@ -67,7 +67,7 @@ export function activateConst(kind: i32, x: v128, alpha: v128, beta: v128): v128
   if (kind == SOFTPLUS) return softplus(x);
   if (kind == SOFTSIGN) return f32x4.div(x, f32x4.add(splat(1), f32x4.abs(x)));
   if (kind == MISH) return f32x4.mul(x, tanh(softplus(x)));
-  if (kind == THRESHOLDED_RELU) return v128.and(x, v128.not(f32x4.le(x, alpha)));
+  if (kind == THRESHOLDED_RELU) return v128.and(x, f32x4.gt(x, alpha));
   if (kind == AFFINE) return f32x4.add(f32x4.mul(x, alpha), beta);
   if (kind == SCALED_TANH) return f32x4.mul(alpha, tanh(f32x4.mul(x, beta)));
   return x;

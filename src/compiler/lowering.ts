@@ -155,15 +155,17 @@ export class PlanBuilder {
           flops: 0,
         };
       const { kernel, params, work } = call;
-      const { units, grain = 1, flops = 0 } = work;
+      const { units, grain = 1, flops = 0, indices } = work;
+      const block = encoder.block(abi[kernel], params, kernel);
       return {
         ...base,
         kind: 'kernel',
         kernel,
-        params: encoder.block(abi[kernel], params, kernel),
+        params: block,
         units,
         grain,
         flops,
+        ...(indices && { indices: { ...indices, word: block + Object.keys(abi[kernel]).indexOf(indices.field) } }),
       };
     });
     return {

@@ -10,6 +10,7 @@
 import type { Node } from '../graph/graph.js';
 import type { KernelName } from '../kernels/abi.js';
 import type { Tile } from '../kernels/tile.js';
+import type { IndexRange } from '../operators/operator.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { DataType } from '../tensor/types.js';
 
@@ -61,6 +62,8 @@ export interface KernelStep extends StepBase {
   readonly params: number;
   readonly units: number;
   readonly grain: number;
+  /** Indices to check before it runs; `word` holds their address. */
+  readonly indices?: IndexRange & { readonly word: number };
 }
 
 /** A node without a kernel: the instance's leader runs its reference semantics on views of the arena. */

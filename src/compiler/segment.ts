@@ -2,7 +2,7 @@
 // and stops at the first node that needs a value nobody knows yet (a Cut). What it walked is fused and lowered to a Plan;
 // what it did not is the next segment's. Picture: nodes  ████████████│cut│░░░░░░  → Plan of █, rest ░.
 import { capturesOf, type Graph, type Node, readsOf, subgraphsOf } from '../graph/graph.js';
-import { Evaluation, Inference, interpret, resolve } from '../operators/evaluate.js';
+import { checkOutputs, Evaluation, Inference, interpret, resolve } from '../operators/evaluate.js';
 import { type HostValue, type OutputInfo, type TensorInfo, ValueNeeded } from '../operators/operator.js';
 import { formatNode, SkepError } from '../tensor/errors.js';
 import { sizeOf } from '../tensor/shape.js';
@@ -139,6 +139,7 @@ function settle(
       return g.outputs.map((o) => results.get(o.name)!);
     };
     const outputs = operator.reference(new Evaluation(node, attributes, values, run));
+    checkOutputs(node, outputs);
     const fromWeights = reads.every((n) => {
       const v = constant(n);
       return v instanceof Tensor && constants.isWeight(v);

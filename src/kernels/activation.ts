@@ -52,7 +52,7 @@ export const activations = {
   softplus: { code: 14, alpha: 0, beta: 0, apply: softplus },
   softsign: { code: 15, alpha: 0, beta: 0, apply: (x) => x / (1 + Math.abs(x)) },
   mish: { code: 16, alpha: 0, beta: 0, apply: (x) => x * Math.tanh(softplus(x)) },
-  thresholdedRelu: { code: 17, alpha: 1, beta: 0, apply: (x, alpha) => (x <= alpha ? 0 : x) },
+  thresholdedRelu: { code: 17, alpha: 1, beta: 0, apply: (x, alpha) => (x > alpha ? x : 0) },
   /** alpha · x + beta. */
   affine: { code: 18, alpha: 1, beta: 0, apply: (x, alpha, beta) => alpha * x + beta },
   /** alpha · tanh(beta · x). */

@@ -96,7 +96,13 @@ const Shrink = operator({
   reference(call) {
     numericRule(call, 'number');
     const { bias, lambd } = call.attributes;
-    return [mapNumbers(call.tensor(0), (x) => (x < -lambd ? x + bias : x > lambd ? x - bias : 0))];
+    const t = call.tensor(0);
+    // Integers beyond 2^53 keep their bits where the bias is a whole number.
+    if (isInteger(t.type) && Number.isInteger(bias)) {
+      const by = BigInt(bias);
+      return [mapBigInts(t, (x) => (Number(x) < -lambd ? x + by : Number(x) > lambd ? x - by : 0n))];
+    }
+    return [mapNumbers(t, (x) => (x < -lambd ? x + bias : x > lambd ? x - bias : 0))];
   },
   lower: (call) => lowerUnary(call, unaryCodes.shrink, call.attributes.lambd, call.attributes.bias, 4),
 });

@@ -181,6 +181,7 @@ export function evaluate(
   const tensors = inputs.every((x) => x === undefined || x instanceof Tensor);
   const inferred = tensors ? operator.infer(call) : 'dynamic';
   const outputs = operator.reference(call);
+  checkOutputs(node, outputs);
   if (inferred !== 'dynamic')
     inferred.forEach((want, i) => {
       const got = outputs[i];
@@ -193,6 +194,13 @@ export function evaluate(
         );
     });
   return outputs;
+}
+
+/** Throws INVALID_MODEL when a node names an output that its operator does not have: only its reference knows them all. */
+export function checkOutputs(node: Node, outputs: readonly (HostValue | undefined)[]): void {
+  node.outputs.forEach((name, i) => {
+    if (name !== '' && outputs[i] === undefined) throw callError(node, `it has no output ${i} ('${name}')`);
+  });
 }
 
 /**
@@ -227,9 +235,7 @@ export function interpret(
     const outputs = evaluate(node, inputs, run);
     node.outputs.forEach((name, i) => {
       if (name === '') return;
-      const v = outputs[i];
-      if (v === undefined) throw callError(node, `output ${i} '${name}' was not computed`, 'INTERNAL');
-      values.set(name, v);
+      values.set(name, outputs[i]!);
     });
   }
   return new Map(graph.outputs.map((o) => [o.name, get(o.name)]));

@@ -1,11 +1,20 @@
 // Reading where indices say: Gather (whole slices along an axis), GatherElements (single elements along an axis),
 // GatherND (slices at index tuples). Writing is in scatter.ts. Negative indices count from the end; one outside its axis
-// is an error in the reference and is clamped by the kernels, which cannot raise one.
+// is an error: the reference raises it, and the executor before it runs a kernel, which cannot (`checkedIndices`).
+import { decode } from '../tensor/convert.js';
 import { formatShape } from '../tensor/errors.js';
 import { sameShape, sizeOf, stridesOf } from '../tensor/shape.js';
 import { int } from './attributes.js';
 import { byteStrides, elementBytes } from './copy.js';
-import { type Call, type InferCall, type Operator, operator, type TensorInfo } from './operator.js';
+import {
+  type Call,
+  type IndexRange,
+  type InferCall,
+  type LowerCall,
+  type Operator,
+  operator,
+  type TensorInfo,
+} from './operator.js';
 import { axisOf, outputOf, pick } from './pick.js';
 
 /** `index` counted from the front; an error when it is outside [−dim, dim). */
@@ -18,6 +27,26 @@ export function indexIn(call: Call<unknown>, index: number, dim: number): number
 /** 1 for int64 indices, 0 for int32; undefined for anything kernels do not read. */
 export function indexWidth(info: TensorInfo): number | undefined {
   return info.type === 'int64' ? 1 : info.type === 'int32' ? 0 : undefined;
+}
+
+/**
+ * What `step` is told of the indices of input `i` (kernel parameter `field`): constants are checked here, others before
+ * every run. `limits`: the dimensions that they index, in turn.
+ */
+export function checkedIndices(
+  call: LowerCall<unknown>,
+  i: number,
+  limits: readonly number[],
+  { field = 'indices', negative = true }: { readonly field?: string; readonly negative?: boolean } = {},
+): { readonly indices?: IndexRange } {
+  const { type, dims, value } = call.input(i);
+  if (value === undefined) return { indices: { field, wide: type === 'int64', count: sizeOf(dims), limits, negative } };
+  const constants = decode(value);
+  for (let k = 0; k < constants.length; k++) {
+    const [index, limit] = [constants[k]!, limits[k % limits.length]!];
+    indexIn(call, negative ? index : index < 0 ? Number.NaN : index, limit);
+  }
+  return {};
 }
 
 /** Least units of `bytes` each that are worth a claim. */
@@ -64,7 +93,7 @@ const Gather = operator({
     call.step(
       'gather',
       { data: call.in(0), indices: call.in(1), output: call.out(0), count, axisDim: dims[axis]!, run, wide },
-      { units: outer * count, grain: grainOf(run) },
+      { units: outer * count, grain: grainOf(run), ...checkedIndices(call, 1, [dims[axis]!]) },
     );
     return true;
   },
@@ -133,7 +162,7 @@ const GatherElements = operator({
         size,
         wide,
       },
-      { units: total / run, grain: grainOf(run * size) },
+      { units: total / run, grain: grainOf(run * size), ...checkedIndices(call, 1, [dims[axis]!]) },
     );
     return true;
   },
@@ -218,7 +247,7 @@ const GatherND = operator({
         run: run * size,
         wide,
       },
-      { units: count, grain: grainOf(run * size) },
+      { units: count, grain: grainOf(run * size), ...checkedIndices(call, 1, indexed) },
     );
     return true;
   },

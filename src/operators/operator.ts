@@ -88,6 +88,19 @@ export interface Work {
   readonly grain?: number;
   /** Floating-point operations of the whole step, for inspection and the cost model. */
   readonly flops?: number;
+  /** Indices the kernel reads, which must be in range before it runs: kernels raise no errors. */
+  readonly indices?: IndexRange;
+}
+
+/** int32 or int64 (`wide`) indices that come with the data. */
+export interface IndexRange {
+  /** The kernel parameter that points to them. */
+  readonly field: string;
+  readonly wide: boolean;
+  readonly count: number;
+  /** Index i must be in [0, limits[i mod n]), or count from the end of such a dimension where `negative`. */
+  readonly limits: readonly number[];
+  readonly negative: boolean;
 }
 
 /** What `lower` may ask and do. */

@@ -1,6 +1,8 @@
 // Every operator by domain and name. A family file exports its operators as a list; adding a family is adding it here.
 
 import type { Node } from '../graph/graph.js';
+import { formatNode, SkepError } from '../tensor/errors.js';
+import { checkShape } from '../tensor/shape.js';
 import { activationOperators } from './activations.js';
 import { arithmeticOperators } from './arithmetic.js';
 import { attentionOperators } from './attention.js';
@@ -20,7 +22,7 @@ import { logicOperators } from './logic.js';
 import { lstmOperators } from './lstm.js';
 import { matMulOperators } from './matmul.js';
 import { normalizationOperators } from './normalization.js';
-import { callError, type Operator } from './operator.js';
+import { callError, type InferCall, type Inferred, type Operator } from './operator.js';
 import { poolOperators } from './pool.js';
 import { quantizeOperators } from './quantize.js';
 import { quantizedConvOperators } from './quantized-conv.js';
@@ -28,6 +30,7 @@ import { quantizedMatMulOperators } from './quantized-matmul.js';
 import { reduceOperators } from './reduce.js';
 import { rnnOperators } from './rnn.js';
 import { rotaryOperators } from './rotary.js';
+import { checkTypes } from './signatures.js';
 import { softmaxOperators } from './softmax.js';
 import { unaryOperators } from './unary.js';
 
@@ -64,7 +67,41 @@ const families: readonly (readonly Operator[])[] = [
 ];
 
 const byName = new Map<string, Operator>();
-for (const family of families) for (const op of family) byName.set(`${op.domain}:${op.name}`, op);
+for (const family of families) for (const op of family) byName.set(`${op.domain}:${op.name}`, strict(op));
+
+/** Operators whose first inputs may be omitted though others follow. */
+const leadingOptional = new Set(['Loop', 'Scan']);
+
+/** The operator with its shape rule asked strictly: see `inferStrictly`. */
+function strict(op: Operator): Operator {
+  return { ...op, infer: (call) => inferStrictly(op, call) };
+}
+
+/**
+ * What holds for every operator, whoever asks its rule: input types fit the signature, the outputs a node names exist
+ * and have shapes that can be, and an error names the node.
+ */
+function inferStrictly(op: Operator, call: InferCall<never>): Inferred {
+  try {
+    for (let i = 0; i < op.inputs[0]; i++)
+      if (call.node.inputs[i] === '' && op.domain === '' && !leadingOptional.has(op.name))
+        throw call.error(`input ${i} is missing`);
+    checkTypes(call);
+    const outputs = op.infer(call);
+    if (outputs === 'dynamic') return outputs;
+    for (let i = 0; i < call.outputCount; i++)
+      if (call.wants(i) && outputs[i] === undefined)
+        throw call.error(`it has no output ${i} ('${call.node.outputs[i]}')`);
+    outputs.forEach((o, i) => {
+      if (o !== undefined) checkShape(o.dims, `shape of output ${i}`);
+    });
+    return outputs;
+  } catch (error) {
+    const name = formatNode(call.node);
+    if (!(error instanceof SkepError) || error.message.startsWith(name)) throw error;
+    throw new SkepError(error.code, `${name}: ${error.message}`, { cause: error });
+  }
+}
 
 /** All operators. */
 export function allOperators(): Operator[] {

@@ -5,7 +5,7 @@ import { formatShape } from '../tensor/errors.js';
 import { sizeOf, stridesOf } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';
 import { float, int, ints, string } from './attributes.js';
-import { indexIn, indexWidth } from './gather.js';
+import { checkedIndices, indexIn, indexWidth } from './gather.js';
 import { type Call, type InferCall, type Operator, operator } from './operator.js';
 import { outputOf } from './pick.js';
 import { fromNumbers } from './reference.js';
@@ -53,9 +53,16 @@ function cubicWeight(distance: number): number {
 }
 
 /** Taps along one axis of n pixels for a grid coordinate: pixel (−1: zero) and weight. */
-function gridTaps(g: number, n: number, mode: number, padding: number, align: boolean): [number, number][] {
+function gridTaps(
+  g: number,
+  n: number,
+  mode: number,
+  padding: number,
+  align: boolean,
+  round: (x: number) => number,
+): [number, number][] {
   let x = align ? ((g + 1) / 2) * (n - 1) : ((g + 1) * n - 1) / 2;
-  if (mode === 0) x = Number.isFinite(x) ? Math.sign(x) * roundEven(Math.abs(x)) : x;
+  if (mode === 0) x = Number.isFinite(x) ? Math.sign(x) * round(Math.abs(x)) : x;
   const [low, high] = align ? [0, n - 1] : [-0.5, n - 0.5];
   if (x < low || x > high) {
     if (padding === 1) x = Math.min(Math.max(x, 0), n - 1);
@@ -92,12 +99,14 @@ const GridSample = operator({
     const space = t.dims.slice(2);
     const strides = stridesOf(space);
     const [plane, points] = [sizeOf(space), sizeOf(dims.slice(2))];
+    // Halves go to the even pixel in two dimensions and away from zero in three, as PyTorch has it.
+    const round = space.length === 3 ? (x: number) => Math.floor(x + 0.5) : roundEven;
     const y = new Float64Array(sizeOf(dims));
     for (let n = 0; n < batch; n++)
       for (let p = 0; p < points; p++) {
         // Grid coordinates come innermost axis first.
         const axes = space.map((size, a) =>
-          gridTaps(grid[(n * points + p) * space.length + space.length - 1 - a]!, size, mode, padding, align),
+          gridTaps(grid[(n * points + p) * space.length + space.length - 1 - a]!, size, mode, padding, align, round),
         );
         let taps: [number, number][] = [[0, 1]];
         axes.forEach((list, a) => {
@@ -240,6 +249,8 @@ const RoiAlign = operator({
     const images = call.ints(2)!.map((i) => indexIn(call, i, batches));
     const [count, , outHeight, outWidth] = dims as [number, number, number, number];
     const y = new Float64Array(sizeOf(dims));
+    // The number of samples is a ceiling, so it hangs on how sizes are rounded: to the type, as an engine computes them.
+    const round = t.type === 'float64' ? (v: number) => v : Math.fround;
     const samples = (bin: number) => (ratio > 0 ? ratio : Math.max(0, Math.min(Math.ceil(bin), maxSamples)) || 0);
     /** The four weighted neighbours of a point; nothing outside. */
     const corners = (plane: number, py: number, px: number): number[] => {
@@ -257,15 +268,15 @@ const RoiAlign = operator({
       ];
     };
     for (let r = 0; r < count; r++) {
-      const [x1, y1, x2, y2] = [0, 1, 2, 3].map((k) => rois[r * 4 + k]! * scale - offset) as [
+      const [x1, y1, x2, y2] = [0, 1, 2, 3].map((k) => round(round(rois[r * 4 + k]! * scale) - offset)) as [
         number,
         number,
         number,
         number,
       ];
-      const w = offset === 0 ? Math.max(x2 - x1, 1) : x2 - x1;
-      const h = offset === 0 ? Math.max(y2 - y1, 1) : y2 - y1;
-      const [binH, binW] = [h / outHeight, w / outWidth];
+      const w = offset === 0 ? Math.max(round(x2 - x1), 1) : round(x2 - x1);
+      const h = offset === 0 ? Math.max(round(y2 - y1), 1) : round(y2 - y1);
+      const [binH, binW] = [round(h / outHeight), round(w / outWidth)];
       const [down, across] = [samples(binH), samples(binW)];
       for (let c = 0; c < channels; c++)
         for (let i = 0; i < outHeight; i++)
@@ -317,7 +328,7 @@ const RoiAlign = operator({
         offset,
         wide,
       },
-      { units: dims[0]! * channels },
+      { units: dims[0]! * channels, ...checkedIndices(call, 2, [batches], { field: 'batch' }) },
     );
     return true;
   },

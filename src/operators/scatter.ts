@@ -8,7 +8,7 @@ import { Tensor } from '../tensor/tensor.js';
 import { type DataType, typeInfo } from '../tensor/types.js';
 import { int, string } from './attributes.js';
 import { byteStrides, copyDense, elementBytes } from './copy.js';
-import { elementwiseAxis, grainOf, indexIn, indexWidth, tuplesOf } from './gather.js';
+import { checkedIndices, elementwiseAxis, grainOf, indexIn, indexWidth, tuplesOf } from './gather.js';
 import { type Call, type InferCall, type Operator, operator } from './operator.js';
 import { axisOf, type Elements, elementsOf, fromElements, move, roomFor } from './pick.js';
 
@@ -132,7 +132,11 @@ function scatterElements(name: string, since: readonly number[]): Operator {
           reduction,
           wide,
         },
-        { units: sizeOf(others(indexDims)), grain: grainOf(indexDims[axis]! * size) },
+        {
+          units: sizeOf(others(indexDims)),
+          grain: grainOf(indexDims[axis]! * size),
+          ...checkedIndices(call, 1, [dims[axis]!]),
+        },
       );
       return true;
     },
@@ -201,7 +205,7 @@ const ScatterND = operator({
         reduction,
         wide,
       },
-      { units: run, grain: Math.max(64, grainOf(count * size)) },
+      { units: run, grain: Math.max(64, grainOf(count * size)), ...checkedIndices(call, 1, indexed) },
     );
     return true;
   },
@@ -276,7 +280,13 @@ const TensorScatter = operator({
         run: run * size,
         wide,
       },
-      { units: prefixes * sequence, grain: grainOf(run * size) },
+      {
+        units: prefixes * sequence,
+        grain: grainOf(run * size),
+        ...(call.has(2)
+          ? checkedIndices(call, 2, [circular ? 2 ** 53 : capacity - sequence + 1], { negative: false })
+          : {}),
+      },
     );
     return true;
   },

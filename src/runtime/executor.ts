@@ -8,8 +8,8 @@ import type { Argument, Plan, Slot, Step } from '../compiler/plan.js';
 import { constantFeed, type Feed, feedOf, type Program } from '../compiler/program.js';
 import { capturesOf, type Graph, type Node, subgraphsOf } from '../graph/graph.js';
 import { evaluate, type RunSubgraph } from '../operators/evaluate.js';
-import type { HostValue } from '../operators/operator.js';
-import { SkepError } from '../tensor/errors.js';
+import type { HostValue, IndexRange } from '../operators/operator.js';
+import { formatNode, SkepError } from '../tensor/errors.js';
 import { sizeOf } from '../tensor/shape.js';
 import { bytesOf, Tensor, tensorFromBytes } from '../tensor/tensor.js';
 import { byteLength, type DataType } from '../tensor/types.js';
@@ -114,8 +114,27 @@ export class Executor {
     this.#reserveScratch(plan.threadScratchBytes);
     for (const step of plan.steps) {
       beforeStep?.(step);
+      if (step.kind === 'kernel' && step.indices !== undefined) this.#checkIndices(step, step.indices, bound.words);
       if (step.kind === 'kernel') this.#team.run(step.kernel, bound.words + step.params * 4, step.units, step.grain);
       else this.#runReference(step.node, step.inputs, step.results, arena);
+    }
+  }
+
+  /** Kernels trust their indices. Throws INVALID_INPUT for one out of range. */
+  #checkIndices(step: Step, range: IndexRange & { readonly word: number }, words: number): void {
+    const { i32 } = this.#memory;
+    const { wide, count, limits, negative } = range;
+    const at = i32[(words >>> 2) + range.word]! >>> 2;
+    const n = limits.length;
+    for (let i = 0; i < count; i++) {
+      const limit = limits[i % n]!;
+      const low = wide ? i32[at + 2 * i]! : i32[at + i]!;
+      const index = wide ? i32[at + 2 * i + 1]! * 2 ** 32 + (low >>> 0) : low;
+      if (index >= limit || index < (negative ? -limit : 0))
+        throw new SkepError(
+          'INVALID_INPUT',
+          `${formatNode(step.nodes[0]!)}: index ${index} is outside [${negative ? -limit : 0}, ${limit - 1}]`,
+        );
     }
   }
 

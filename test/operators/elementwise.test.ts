@@ -449,4 +449,20 @@ test('what does not fit is an error that names the node', () => {
       assert.throws(run, (e: unknown) => e instanceof SkepError && e.code === 'INVALID_MODEL' && say.test(e.message));
 });
 
+test('Shrink keeps every bit of 64-bit integers', () => {
+  const x = new Tensor('uint64', [2n ** 64n - 2n, 2n ** 53n + 1n, 0n], [3]);
+  const attributes = { lambd: float(1), bias: float(1) };
+  for (const build of builds) {
+    const y = runKernels({ op: 'Shrink', inputs: [x], attributes }, build).outputs[0] as Tensor<'uint64'>;
+    assert.equal([...y.data], [2n ** 64n - 3n, 2n ** 53n, 0n]);
+  }
+});
+
+test('ThresholdedRelu of NaN is 0: it is not above alpha', () => {
+  const t = { op: 'ThresholdedRelu', inputs: [new Tensor('float32', [Number.NaN, 2, 1, -1, Infinity], [5])] };
+  assert.equal([...(runReference(t)[0] as Tensor<'float32'>).data], [0, 2, 0, 0, Infinity]);
+  for (const build of builds)
+    assert.equal([...(runKernels(t, build).outputs[0] as Tensor<'float32'>).data], [0, 2, 0, 0, Infinity]);
+});
+
 test.run();

@@ -555,9 +555,4 @@ test('hostile shapes and values are errors in words, before memory is taken', ()
     );
 });
 
-test('an index outside its axis never leaves the tensor in a kernel', () => {
-  const t: NodeTest = { op: 'Gather', inputs: [iota('float32', [3, 2]), int64([2 ** 40, -(2 ** 40)])] };
-  assert.throws(() => runReference(t), /outside/);
-});
-
 test.run();

@@ -8,7 +8,7 @@ import { decode } from '../../src/tensor/convert.js';
 import { SkepError } from '../../src/tensor/errors.js';
 import { sizeOf } from '../../src/tensor/shape.js';
 import { Tensor } from '../../src/tensor/tensor.js';
-import { check, type NodeTest, runReference } from './harness.js';
+import { check, type NodeTest, runKernels, runReference } from './harness.js';
 
 const int = (value: number): Attribute => ({ kind: 'int', value });
 const float = (value: number): Attribute => ({ kind: 'float', value });
@@ -281,6 +281,27 @@ test('hostile sizes and options are errors in words', () => {
       (e: unknown) => e instanceof SkepError && words.test(e.message),
       node.op,
     );
+});
+
+test('nearest GridSample takes halves to the even pixel in 2-D and away from zero in 3-D', () => {
+  const run = (n: number, x: number) => {
+    const image = new Tensor('float32', [10, 11, 12, 13], [1, 1, ...new Array<number>(n - 1).fill(1), 4]);
+    const grid = new Tensor(
+      'float32',
+      [x, ...new Array<number>(n - 1).fill(0)],
+      [1, ...new Array<number>(n).fill(1), n],
+    );
+    const attributes = { mode: string('nearest') };
+    const t = { op: 'GridSample', opset: 20, inputs: [image, grid], attributes };
+    const [y] = runReference(t) as [Tensor<'float32'>];
+    assert.equal([...(runKernels(t).outputs[0] as Tensor<'float32'>).data], [...y.data]);
+    return y.data[0];
+  };
+  // 0.5 is pixel ((0.5 + 1) · 4 − 1) / 2 = 2.5.
+  assert.is(run(2, 0.5), 12);
+  assert.is(run(3, 0.5), 13);
+  assert.is(run(2, 0), 12);
+  assert.is(run(3, 0), 12);
 });
 
 test.run();

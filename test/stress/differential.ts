@@ -1,0 +1,212 @@
+// Random valid nodes of every operator, run by the reference, by the kernels of every build and by onnxruntime-web where
+// it is installed (`npm ci --prefix bench`): `node dist/test/stress/differential.js [--runs 200] [--seed 1] [--op NAME]
+// [--invalid]`. Prints operator × runs × answers of the oracle × divergences, the first of each kind in full, and exits 1
+// when there are any. A case is made again by its operator, seed and number. With --invalid nodes are damaged first, and
+// what is asked of Skep is an answer that its engines agree on or a refusal in words.
+import { parseArgs } from 'node:util';
+import type { Model } from '../../src/graph/graph.js';
+import { writeModel } from '../../src/onnx/writer.js';
+import type { HostValue } from '../../src/operators/operator.js';
+import { allOperators } from '../../src/operators/registry.js';
+import { SkepError } from '../../src/tensor/errors.js';
+import { Tensor } from '../../src/tensor/tensor.js';
+import { assertClose, builds, graphOf, type NodeTest, runKernels, runReference } from '../operators/harness.js';
+import { damage } from './differential/damage.js';
+import { exceptions } from './differential/exceptions.js';
+import { families } from './differential/families.js';
+import { type Case, Generator } from './differential/generator.js';
+import { Oracle } from './differential/oracle.js';
+
+const { values: flags } = parseArgs({
+  options: {
+    runs: { type: 'string', default: '100' },
+    seed: { type: 'string', default: '1' },
+    op: { type: 'string' },
+    case: { type: 'string' },
+    invalid: { type: 'boolean', default: false },
+    lenient: { type: 'boolean', default: false },
+    full: { type: 'boolean', default: false },
+  },
+});
+const runs = Number(flags.runs);
+const seed = Number(flags.seed);
+/** The newest operator set that the oracle knows. */
+const NEWEST = 24;
+
+type Result = { readonly outputs: readonly HostValue[] } | { readonly error: unknown };
+
+function attempt(run: () => readonly HostValue[]): Result {
+  try {
+    return { outputs: run() };
+  } catch (error) {
+    return { error };
+  }
+}
+
+function modelOf(c: Case): { bytes: Uint8Array; feeds: Map<string, HostValue> } {
+  const { graph, feeds } = graphOf(c);
+  const inputs = [...feeds].map(([name, v]) => {
+    const t = v as Tensor;
+    return { name, type: { kind: 'tensor' as const, type: t.type, dims: t.dims.map((_, i) => `${name}_${i}`) } };
+  });
+  const model: Model = {
+    graph: { ...graph, inputs },
+    irVersion: c.opset >= 21 ? 10 : 8,
+    opsets: new Map([['', c.opset]]),
+    producer: 'skep',
+    metadata: new Map(),
+  };
+  return { bytes: writeModel(model), feeds };
+}
+
+function difference(got: readonly HostValue[], want: readonly HostValue[], c: Case): string | undefined {
+  try {
+    want.forEach((w, i) => {
+      let { rtol = 1e-5, atol = 1e-6 } = c;
+      if (w instanceof Tensor && w.type === 'float16') {
+        rtol = Math.max(rtol, 4e-3);
+        atol = Math.max(atol, 2e-3);
+      }
+      assertClose(got[i]!, w, { rtol, atol }, `output ${i}`);
+    });
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+/** A refusal that says what is wrong, where. */
+function inWords(error: unknown): boolean {
+  return error instanceof SkepError && ['INVALID_MODEL', 'UNSUPPORTED', 'INVALID_INPUT'].includes(error.code);
+}
+
+interface Finding {
+  readonly kind: string;
+  readonly text: string;
+}
+
+function show(t: HostValue | undefined): string {
+  if (t === undefined) return '-';
+  if (!(t instanceof Tensor)) return JSON.stringify(t);
+  const n = flags.full ? 1e6 : 24;
+  const data =
+    t.type === 'string'
+      ? JSON.stringify(t.data.slice(0, n))
+      : Array.from(t.data as Float32Array)
+          .slice(0, n)
+          .join(' ');
+  return `${t.type}[${t.dims}] ${data}`;
+}
+
+function describe(c: NodeTest): string {
+  const attrs = Object.entries(c.attributes ?? {}).map(
+    ([k, a]) => `${k}=${a.kind === 'graph' ? '…' : a.kind === 'tensor' ? show(a.value) : JSON.stringify(a.value)}`,
+  );
+  return `${c.op} opset ${c.opset} {${attrs.join(', ')}} ${c.outputs ?? 1} outputs, constants [${c.constants ?? []}]\n${c.inputs.map((x, i) => `      x${i} ${show(x)}`).join('\n')}`;
+}
+
+const oracle = new Oracle();
+let answered = 0;
+let lenient = 0;
+
+async function judge(c: Case): Promise<Finding[]> {
+  const found: Finding[] = [];
+  const reference = attempt(() => runReference(c));
+  if ('error' in reference && !inWords(reference.error))
+    found.push({ kind: 'the reference fails', text: String((reference.error as Error)?.stack) });
+  for (const build of builds) {
+    const kernels = attempt(() => runKernels(c, build).outputs);
+    if ('error' in kernels) {
+      if (!inWords(kernels.error))
+        found.push({ kind: `${build} kernels fail`, text: String((kernels.error as Error)?.stack) });
+      else if (!('error' in reference)) found.push({ kind: `${build} kernels refuse`, text: String(kernels.error) });
+    } else if ('error' in reference)
+      found.push({ kind: `only ${build} kernels answer`, text: String(reference.error) });
+    else {
+      const d = difference(kernels.outputs, reference.outputs, c);
+      if (d !== undefined) found.push({ kind: `${build} kernels differ from the reference`, text: d });
+    }
+  }
+  let model: ReturnType<typeof modelOf>;
+  try {
+    model = modelOf(c);
+  } catch (error) {
+    if (flags.invalid) return found;
+    throw error;
+  }
+  if (flags.invalid && !flags.lenient) return found;
+  if (flags.invalid && 'error' in reference) return found;
+  const answer = await oracle.ask(model.bytes, model.feeds);
+  if ('error' in answer) {
+    if (/NOT_IMPLEMENTED|Could not find an impl|not implemented|ShapeInferenceError.*opset|crash/i.test(answer.error))
+      return found;
+    if (!('error' in reference)) {
+      lenient++;
+      if (flags.lenient)
+        found.push({
+          kind: 'the oracle refuses',
+          text: `${answer.error}\n      skep: ${reference.outputs.map(show).join(' | ')}`,
+        });
+    }
+    return found;
+  }
+  answered++;
+  if (flags.invalid) return found;
+  if ('error' in reference) {
+    found.push({ kind: 'refused', text: String(reference.error) });
+    return found;
+  }
+  const want = Array.from({ length: c.outputs ?? 1 }, (_, i) => answer.outputs[`y${i}`]!);
+  const d = difference(reference.outputs, want, c);
+  if (d !== undefined)
+    found.push({
+      kind: 'differs from the oracle',
+      text: `${d}\n      skep ${reference.outputs.map(show).join(' | ')}\n      ort  ${want.map(show).join(' | ')}`,
+    });
+  return found;
+}
+
+let total = 0;
+for (const op of allOperators()) {
+  const make = families[op.name];
+  if (op.domain !== '' || (flags.op !== undefined && !flags.op.split(',').includes(op.name))) continue;
+  if (make === undefined) {
+    console.log(`${op.name}: no generator`);
+    continue;
+  }
+  const opsets = [
+    ...new Set([
+      ...op.since.filter((v) => v >= 7 && v <= NEWEST),
+      Math.max(op.since[0]!, 7),
+      Math.max(op.since[0]!, NEWEST),
+    ]),
+  ];
+  const kinds = new Map<string, { count: number; first: string }>();
+  answered = lenient = 0;
+  let divergences = 0;
+  let known = 0;
+  for (let i = 0; i < runs; i++) {
+    if (flags.case !== undefined && i !== Number(flags.case)) continue;
+    const g = new Generator(seed * 1_000_003 + i * 7919 + op.name.length);
+    const opset = g.pick(opsets);
+    let c: Case = { op: op.name, opset, ...make(g, opset) };
+    if (flags.invalid) c = damage(g, c);
+    const except = exceptions(c);
+    for (const { kind, text } of await judge(c)) {
+      if (except !== undefined && /oracle|refused/.test(kind)) {
+        known++;
+        continue;
+      }
+      divergences++;
+      const entry = kinds.get(kind) ?? { count: 0, first: `case ${i}: ${text}\n    ${describe(c)}` };
+      kinds.set(kind, { ...entry, count: entry.count + 1 });
+    }
+  }
+  total += divergences;
+  console.log(
+    `${op.name}: ${runs} runs, ${answered} answers, ${divergences} divergences${known ? `, ${known} known` : ''}${lenient ? `, ${lenient} refused by the oracle` : ''}`,
+  );
+  for (const [kind, { count, first }] of kinds) console.log(`  ${kind} × ${count}\n    ${first}`);
+}
+await oracle.close();
+process.exitCode = total > 0 ? 1 : 0;

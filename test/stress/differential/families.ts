@@ -1,0 +1,22 @@
+// All generators by operator.
+
+import { control } from './control.js';
+import { elementwise } from './elementwise.js';
+import type { Family } from './generator.js';
+import { indexing } from './indexing.js';
+import { linear } from './linear.js';
+import { movement } from './movement.js';
+import { recurrentFamily } from './recurrent.js';
+import { reductions } from './reductions.js';
+import { sampling } from './sampling.js';
+
+export const families: Family = {
+  ...elementwise,
+  ...movement,
+  ...indexing,
+  ...reductions,
+  ...linear,
+  ...recurrentFamily,
+  ...sampling,
+  ...control,
+};
