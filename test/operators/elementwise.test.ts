@@ -441,7 +441,7 @@ test('what does not fit is an error that names the node', () => {
     { op: 'Add', inputs: [x, new Tensor('int64', [1], [])], say: /one type/ },
     { op: 'And', inputs: [x, x], say: /must be bool/ },
     { op: 'Relu', inputs: [new Tensor('string', ['a'])], say: /got string/ },
-    { op: 'Where', inputs: [x, x, x], say: /condition must be bool/ },
+    { op: 'Where', inputs: [x, x, x], say: /input 0 is float32 \[2, 3\]; it must be bool/ },
     { op: 'BitShift', inputs: [x, x], attributes: { direction: string('LEFT') }, say: /unsigned/ },
   ];
   for (const { say, ...t } of cases)
