@@ -8,6 +8,7 @@ export * from './unary';
 export { gemm, packA, packB } from './gemm';
 export { col2im, conv, padSpatial } from './conv';
 export { depthwise } from './depthwise';
+export { winograd } from './winograd';
 export * from './broadcast';
 export { cast } from './cast';
 export { gruStep, lstmStep, rnnStep } from './recurrent';

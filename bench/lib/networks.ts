@@ -1,6 +1,7 @@
 // The models whose speed is promised: those that come with packages, and networks of the literature with seeded weights.
 import { createRequire } from 'node:module';
 import path from 'node:path';
+import { networks } from '../../models/index.js';
 import { GraphBuilder, type Value } from '../../src/graph/builder.js';
 import { Random } from '../../src/graph/random.js';
 import { writeModel } from '../../src/onnx/writer.js';
@@ -65,11 +66,26 @@ function squeezeNet(): Work {
   return { name: 'SqueezeNet 1.0', model: writeModel(g.model()), feeds: { x: feed(dims) } };
 }
 
+/** A network of models/ as published, one request. */
+function published(name: string, key: string, axes: Readonly<Record<string, number>> = {}): Case {
+  const work = (): Work => {
+    const network = networks.get(key)!;
+    const model = network.build();
+    const feeds = [...network.feeds(model, axes)].map(([n, t]) => [n, t as unknown as Feed] as const);
+    return { name, model: writeModel(model), feeds: Object.fromEntries(feeds) };
+  };
+  return { name, work };
+}
+
 export const modelCases: readonly Case[] = [
   ocr('PP-OCR det 320', 'ch_PP-OCRv4_det_infer.onnx', [1, 3, 320, 320]),
   ocr('PP-OCR det 640', 'ch_PP-OCRv4_det_infer.onnx', [1, 3, 640, 640]),
   ocr('PP-OCR rec', 'ch_PP-OCRv4_rec_infer.onnx', [1, 3, 48, 320]),
   ocr('PP-OCR cls', 'ch_ppocr_mobile_v2.0_cls_infer.onnx', [1, 3, 48, 192]),
   { name: 'Silero VAD', work: vad },
+  published('ResNet-50', 'resnet50'),
+  published('MobileNet-v2', 'mobilenet-v2'),
   { name: 'SqueezeNet', work: squeezeNet },
+  published('Inception-v3', 'inception-v3'),
+  published('BERT-base, 128 tokens', 'bert', { sequence: 128 }),
 ];

@@ -81,6 +81,10 @@ export class PlanBuilder {
     return this.#options.tile ?? bestTile(this.#options.build, false);
   }
 
+  get winograd(): boolean {
+    return this.#options.winograd !== false;
+  }
+
   /** Declares a value that is written into the arena before the plan runs. */
   input(name: string, info: OutputInfo): void {
     this.define(name, info);
@@ -309,6 +313,10 @@ class Lowering extends Inference implements LowerCall<never> {
 
   get tile(): Tile {
     return this.#builder.tile;
+  }
+
+  get winograd(): boolean {
+    return this.#builder.winograd;
   }
 
   output(i: number): OutputInfo {

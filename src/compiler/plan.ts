@@ -116,6 +116,8 @@ export interface CompileOptions {
   readonly tile?: Tile;
   /** False: every node runs its reference semantics. Default true. */
   readonly kernels?: boolean;
+  /** False: convolutions are sums of products in order, without Winograd's larger rounding errors. Default true. */
+  readonly winograd?: boolean;
   /** False: no fusion. Default true. */
   readonly fuse?: boolean;
 }

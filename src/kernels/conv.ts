@@ -1,4 +1,4 @@
-// Parameter blocks of the convolution kernels (assembly/conv.ts).
+// Parameter blocks of the convolution kernels (assembly/{conv,depthwise,winograd}.ts).
 import type { Fields } from './abi.js';
 import { epilogueFields } from './gemm.js';
 
@@ -53,6 +53,25 @@ export const conv = {
     strideWidth: 'i32',
     taps: 'i32s',
     tapCount: 'i32',
+  },
+  winograd: {
+    ...epilogueFields,
+    x: 'ptr',
+    w: 'ptr',
+    y: 'ptr',
+    images: 'i32',
+    groups: 'i32',
+    m: 'i32',
+    channels: 'i32',
+    imageStride: 'i32',
+    channelStride: 'i32',
+    rowStride: 'i32',
+    tilesHigh: 'i32',
+    tilesWide: 'i32',
+    height: 'i32',
+    width: 'i32',
+    panels: 'i32',
+    chunk: 'i32',
   },
   col2im: {
     ...epilogueFields,

@@ -3,6 +3,7 @@
 //
 //   one output pixel that sees all of X   a matrix product over the images: X as [N, k] · Wᵀ
 //   one input channel an output channel   depthwise
+//   3×3 with constant weights             winograd, where it pays and is not switched off
 //   up to three spatial axes              conv, an implicit matrix product (a 1×1 window is one with a single tap)
 //   more                                  no kernel
 import { decode } from '../tensor/convert.js';
@@ -34,6 +35,7 @@ import {
 } from './operator.js';
 import { grainOf, lowerProduct, placeA } from './product.js';
 import { fromNumbers } from './reference.js';
+import { paysWinograd, winogradAxis, winogradStep } from './winograd.js';
 
 /** Outputs whose input lies inside X, for one tap of an axis: [first, end). */
 function insideRange(a: Axis, tap: number): [number, number] {
@@ -227,11 +229,17 @@ function lower(call: LowerCall<ConvAttributes>, g: ConvGeometry, rest: Epilogue)
   }
   const axes = threeAxes(g.axes);
   if (axes === undefined) return false;
+  const epilogue: Epilogue = { ...rest, ...bias, ...residual };
+  if (paysWinograd(call, g)) {
+    const [, h, w] = axes;
+    const whole = padded(call, [axes[0], winogradAxis(h), winogradAxis(w)], batch * groups * channels);
+    winogradStep(call, g, whole.x, whole.sizes[1], whole.sizes[2], epilogue);
+    return true;
+  }
   const { x, sizes } = padded(call, axes, batch * groups * channels);
   const steps = pixelSteps(axes, sizes);
   const channelStride = sizeOf(sizes);
   const offsets = tapOffsets(axes, sizes);
-  const epilogue: Epilogue = { ...rest, ...bias, ...residual };
   if (channels === 1 && m === 1) {
     call.step(
       'depthwise',

@@ -129,6 +129,8 @@ export interface LowerCall<A> extends InferCall<A> {
   readonly build: 'plain' | 'fma';
   /** The register tile that matrix products use. Every tile gives the same bits. */
   readonly tile: Tile;
+  /** Whether convolutions may be computed by Winograd's minimal filtering, whose rounding errors are larger. */
+  readonly winograd: boolean;
 }
 
 /** An address some bytes on. */

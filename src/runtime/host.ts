@@ -25,6 +25,8 @@ export interface PooledMemory {
 export interface HostOptions {
   readonly build: Build;
   readonly kernels: Promise<PreparedKernels>;
+  /** Whether convolutions may be computed by Winograd's minimal filtering. */
+  readonly winograd: boolean;
   readonly instances: number;
   /** Threads of each instance. */
   readonly threads: number;
@@ -99,7 +101,7 @@ export class Host {
   }
 
   async #start(source: Source, options: HostOptions): Promise<ModelInfo> {
-    const { build, instances, threads, spin } = options;
+    const { build, winograd, instances, threads, spin } = options;
     const constants = SharedConstants.createBuffer();
     const taken = PAGE + options.memory.stagingBytes;
     const spare = { address: taken, bytes: this.#memory.memory.buffer.byteLength - taken };
@@ -114,6 +116,7 @@ export class Host {
         index,
         source,
         build,
+        winograd,
         instances,
         threads,
         spin,

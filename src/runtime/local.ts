@@ -23,6 +23,8 @@ export interface LocalOptions {
   readonly tile?: Tile;
   /** The build compiled with 256-bit instructions. */
   readonly wide?: WebAssembly.Module | undefined;
+  /** False: no Winograd convolutions. Default true. */
+  readonly winograd?: boolean;
 }
 
 const compiled = new Map<Build, WebAssembly.Module>();

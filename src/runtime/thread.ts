@@ -27,6 +27,7 @@ export interface LeaderData {
   readonly index: number;
   readonly source: Source;
   readonly build: Build;
+  readonly winograd: boolean;
   readonly instances: number;
   readonly threads: number;
   readonly spin: boolean;
@@ -95,7 +96,7 @@ function leader(d: LeaderData): void {
     const channel = Channel.over(d.channel);
     const program = programOf(
       model,
-      { build: d.build, tile: bestTile(d.build, wide !== undefined) },
+      { build: d.build, tile: bestTile(d.build, wide !== undefined), winograd: d.winograd },
       new SharedConstants(d.constants, memory, heap),
     );
     tell({ kind: 'ready' });

@@ -87,6 +87,7 @@ function divided(kernels: Kernels): Kernels {
 export interface RunOptions {
   readonly kernels?: boolean;
   readonly fuse?: boolean;
+  readonly winograd?: boolean;
   /** Every step in small pieces, in another order. */
   readonly divide?: boolean;
 }
