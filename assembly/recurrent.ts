@@ -77,6 +77,13 @@ function lengthOf(p: Recurrent, row: i32): i32 {
   return max(0, min(p.times, load<i32>(p.lengths + (<usize>row << 2))));
 }
 
+/** Whether any of these rows goes on: where all have ended the product is left out, for nobody reads it. */
+function anyLive(p: Recurrent, first: i32, rows: i32): bool {
+  if (p.lengths == 0) return true;
+  for (let row = first; row < first + rows; row++) if (p.time < lengthOf(p, row)) return true;
+  return false;
+}
+
 /** Rows of the packed panel that `row` is in. */
 // @ts-ignore: decorator
 @inline
@@ -209,7 +216,7 @@ export function lstmStep(params: usize, begin: i32, end: i32, scratch: usize): v
     const f = direction * 3;
     for (let first = 0; first < p.batch; first += BLOCK) {
       const rows = min(BLOCK, p.batch - first);
-      multiplyState(p, p.hIn, direction, panel, first, rows, 0, 4, 4, scratch);
+      if (anyLive(p, first, rows)) multiplyState(p, p.hIn, direction, panel, first, rows, 0, 4, 4, scratch);
       for (let row = first; row < first + rows; row++) {
         const length = lengthOf(p, row);
         const live = p.time < length;
@@ -281,8 +288,10 @@ export function gruStep(params: usize, begin: i32, end: i32, scratch: usize): vo
     const f = direction * 2;
     for (let first = 0; first < p.batch; first += BLOCK) {
       const rows = min(BLOCK, p.batch - first);
-      if (phase == 2) multiplyState(p, p.resetState, direction, panel, first, rows, 2, 1, 3, scratch + 2 * stride);
-      else multiplyState(p, p.hIn, direction, panel, first, rows, 0, phase == 0 ? 3 : 2, 3, scratch);
+      if (anyLive(p, first, rows)) {
+        if (phase == 2) multiplyState(p, p.resetState, direction, panel, first, rows, 2, 1, 3, scratch + 2 * stride);
+        else multiplyState(p, p.hIn, direction, panel, first, rows, 0, phase == 0 ? 3 : 2, 3, scratch);
+      }
       for (let row = first; row < first + rows; row++) {
         const length = lengthOf(p, row);
         const live = p.time < length;
@@ -347,7 +356,7 @@ export function rnnStep(params: usize, begin: i32, end: i32, scratch: usize): vo
     const panel = u - direction * panels;
     for (let first = 0; first < p.batch; first += BLOCK) {
       const rows = min(BLOCK, p.batch - first);
-      multiplyState(p, p.hIn, direction, panel, first, rows, 0, 1, 1, scratch);
+      if (anyLive(p, first, rows)) multiplyState(p, p.hIn, direction, panel, first, rows, 0, 1, 1, scratch);
       for (let row = first; row < first + rows; row++) {
         const length = lengthOf(p, row);
         const live = p.time < length;
