@@ -1,7 +1,7 @@
 // A program is a graph compiled step by step as shapes become known: `begin` with the feeds gives the first segment,
 // `resume` after its cut the next. Segments are cached by what they were compiled for, within a bound, so the second
 // request of a shape compiles nothing. Execution (who computes what a cut asks for) is runtime/.
-import type { Graph } from '../graph/graph.js';
+import { capturesOf, type Graph } from '../graph/graph.js';
 import type { HostValue, TensorInfo } from '../operators/operator.js';
 import { formatShape, SkepError } from '../tensor/errors.js';
 import { bytesOf, Tensor } from '../tensor/tensor.js';
@@ -33,9 +33,19 @@ export class Program {
     for (const t of graph.initializers.values()) constants.addWeight(t);
   }
 
-  /** A program of a subgraph of this one, sharing options and constants. */
+  /**
+   * A program of a subgraph of this one, sharing options and constants. Weights it captures are its weights too, placed
+   * and packed once, not fed at every iteration: they are among the `initializers` of the program's graph.
+   */
   nested(graph: Graph): Program {
-    return new Program(graph, this.#options, this.#pool, this.#constants);
+    const initializers = new Map(graph.initializers);
+    // What is also an input may have been given another value.
+    const fed = new Set(this.graph.inputs.map((v) => v.name));
+    for (const name of capturesOf(graph)) {
+      const weight = fed.has(name) ? undefined : this.graph.initializers.get(name);
+      if (weight !== undefined) initializers.set(name, weight);
+    }
+    return new Program({ ...graph, initializers }, this.#options, this.#pool, this.#constants);
   }
 
   /** The first segment. `feeds` holds the inputs and, for a subgraph, the captured names. */

@@ -197,14 +197,13 @@ export class Executor {
       return this.toHost(v);
     };
     const captured = new Map<Graph, Map<string, HostValue>>();
-    for (const [, g] of subgraphsOf(node))
-      captured.set(g, new Map([...capturesOf(g)].map((n) => [n, get(n)] as const)));
+    for (const [, g] of subgraphsOf(node)) {
+      const { initializers } = this.#nestedProgram(program, g).graph;
+      const values = [...capturesOf(g)].filter((n) => !initializers.has(n)).map((n) => [n, get(n)] as const);
+      captured.set(g, new Map(values));
+    }
     const run: RunSubgraph = (graph, args) => {
-      let nested = this.#nested.get(graph);
-      if (nested === undefined) {
-        nested = program.nested(graph);
-        this.#nested.set(graph, nested);
-      }
+      const nested = this.#nestedProgram(program, graph);
       const feeds = new Map<string, Carried>([
         ...captured.get(graph)!,
         ...graph.inputs.map((v, i) => [v.name, args[i]!] as const),
@@ -215,6 +214,15 @@ export class Executor {
     const inputs = node.inputs.map((n) => (n === '' ? undefined : get(n)));
     const outputs = evaluate(node, inputs, run);
     return new Map(node.outputs.flatMap((n, i) => (n === '' ? [] : [[n, outputs[i]!] as const])));
+  }
+
+  #nestedProgram(program: Program, graph: Graph): Program {
+    let nested = this.#nested.get(graph);
+    if (nested === undefined) {
+      nested = program.nested(graph);
+      this.#nested.set(graph, nested);
+    }
+    return nested;
   }
 
   #carry(result: Argument, arena: number): Carried {

@@ -103,4 +103,15 @@ test('Seq2Seq in one model writes what its encoder and its decoder write step by
   assert.ok(new Set(written.flat()).size > 2, 'the decoder repeats itself');
 });
 
+test('weights that a loop captures are packed once, not at every step', () => {
+  const whole = networks.get('seq2seq')!;
+  const options = { size: 'tiny' } as const;
+  const model = whole.build(options);
+  const runner = new GraphRunner(model.graph);
+  const { kernels, references } = runner.run(whole.feeds(model, { batch: 2, source: 4 }, options));
+  assert.ok(kernels.filter((k) => k === 'lstmStep').length > 4, 'the loop ran');
+  assert.is(kernels.filter((k) => k === 'packB').length, 0);
+  assert.equal(references, []);
+});
+
 test.run();
