@@ -129,7 +129,7 @@ export const seq2seq = network({
       const next = decode(s, weights, token, { h, c });
       const written = s.where(ended, s.scalar('int64', END), next.token);
       const done = s.equal(written, s.scalar('int64', END));
-      const all = s.reduceMin(s.cast(done, 'int32'), [0], false);
+      const all = s.reduceMin(s.cast(done, 'float32'), [0], false);
       s.output('still', s.not(s.cast(all, 'bool')));
       s.output('next', written);
       s.output('next_h', next.h);
