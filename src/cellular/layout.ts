@@ -59,7 +59,7 @@ export const T_MIN_BATCH = 1;
 export const T_RANK = 2; // priority: later cells higher
 export const T_ROW = 3; // 1 when a node of it owns an arena row
 export const T_CHUNK = 4; // steps of the following chain that one node of it feeds
-export const T_READY = 5; // ready nodes in its queue
+export const T_READY = 5; // ready rows in its queue: one a node, its STEP_ROWS a chain's step
 export const T_RUNNING = 6; // tasks in flight
 export const T_HEAD = 7; // queue of parts with ready nodes, oldest request first
 export const T_TAIL = 8;
@@ -125,6 +125,8 @@ export const AFTER = 4; // waits until all parts before it have ended
 export const STEPWISE = 8; // step t waits for step ⌊t / chunk⌋ of the part before it
 export const INHERITS = 16; // takes over the row of the chain before it
 export const ADMITTED = 32; // its request has been admitted
+export const MOST_ROWS = 0x7fffff;
+export const STEP_ROWS = 8; // of a chain, above the flags: rows of a batch that one step fills
 
 // ── node ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 export const NODE_WORDS = 8;

@@ -6,7 +6,7 @@ import type { Priority } from './priority.js';
 
 /** A cell type. Its identity is its number: a new version of a model is new types. */
 export interface CellType {
-  /** Most rows a task may have; best the knee of the profile: the smallest batch with 95 % of the peak rows/s. */
+  /** Most rows a task may have (a single step of more goes alone); best the knee of the profile: the smallest batch with 95 % of the peak rows/s. */
   readonly maxBatch: number;
   /** A further task of one submission must have at least this many rows. Default 1. */
   readonly minBatch?: number;
@@ -39,6 +39,8 @@ export interface ChainOptions {
   readonly inherits?: boolean;
   /** Step t waits for step ⌊t / chunk⌋ of the chain before it: a layer on a layer, a step on its projection. */
   readonly stepwise?: boolean;
+  /** Rows of a batch that one step fills: a request that comes with several already. They stay together. Default 1. */
+  readonly rows?: number;
 }
 
 export const NO_LIMIT = 0x7fffffff;

@@ -7,21 +7,21 @@
 
 import { consumerOf, nextConsumer, setStatus } from './cell-graph.js';
 import * as L from './layout.js';
-import { dequeue, enqueue, RequestState, type State } from './state.js';
+import { dequeue, enqueue, RequestState, type State, stepRows } from './state.js';
 
 const NO_LIMIT = 0x7fffffff;
 
 /** Whether nodes are released ahead of the completion of what they need. */
 export const releasesAhead = (s: State): boolean => s.m[L.H_SUBMIT]! > 1;
 
-/** Ready nodes a part has, whether or not it may run. A chain has at most one: each step needs the one before. */
+/** Ready rows a part has, whether or not it may run. Of a chain one step's at most: each needs the one before. */
 export function readyCount(s: State, part: number): number {
   const m = s.m;
   const p = s.part(part);
   if ((m[p + L.P_FLAGS]! & L.CHAIN) === 0) return m[p + L.P_LIMIT]!;
   if (m[p + L.P_IN_FLIGHT]! > 0 && !releasesAhead(s)) return 0;
   const next = m[p + L.P_STEP]! + m[p + L.P_IN_FLIGHT]!;
-  return next < m[p + L.P_LENGTH]! && next < m[p + L.P_LIMIT]! ? 1 : 0;
+  return next < m[p + L.P_LENGTH]! && next < m[p + L.P_LIMIT]! ? stepRows(s, part) : 0;
 }
 
 /** Puts the part into its queue if it has become ready. */

@@ -99,6 +99,17 @@ export class Scheduler {
     return type;
   }
 
+  /** Changes how many rows a task of the type may have from now on. */
+  setMaxBatch(type: number, maxBatch: number): void {
+    this.#checkType(type);
+    checkInteger(`maxBatch of type ${type}`, maxBatch, 1, this.#s.m[L.H_LARGEST]!);
+    this.#s.m[this.#s.type(type) + L.T_MAX_BATCH] = maxBatch;
+  }
+
+  maxBatch(type: number): number {
+    return this.#s.m[this.#s.type(type) + L.T_MAX_BATCH]!;
+  }
+
   /** No new request may use the type; those that do end on it. */
   retireType(type: number): void {
     this.#checkType(type);
@@ -145,12 +156,13 @@ export class Scheduler {
     this.#checkType(type, request);
     checkInteger('length of a chain', length, 1, NO_LIMIT - 1);
     const before = m[s.request(request) + L.R_LAST_PART]!;
-    const { after = false, inherits = false, stepwise = false } = options ?? {};
+    const { after = false, inherits = false, stepwise = false, rows = 1 } = options ?? {};
+    checkInteger('rows of a step', rows, 1, L.MOST_ROWS);
     if ((stepwise || inherits) && (before === L.NONE || (m[s.part(before) + L.P_FLAGS]! & L.CHAIN) === 0))
       throw new CellularError('E_ARGUMENT', 'a stepwise or inheriting chain needs a chain before it');
     if (inherits && !(after && m[s.type(m[s.part(before) + L.P_TYPE]!) + L.T_ROW] === 1))
       throw new CellularError('E_ARGUMENT', 'inherits needs after, and a row to inherit');
-    let flags = L.CHAIN | (inherits ? L.INHERITS : 0) | (stepwise ? L.STEPWISE : 0);
+    let flags = L.CHAIN | (rows << L.STEP_ROWS) | (inherits ? L.INHERITS : 0) | (stepwise ? L.STEPWISE : 0);
     if (after && before !== L.NONE) flags |= L.AFTER;
     const part = addPart(s, request, type, flags | this.#admitted(request));
     const p = s.part(part);
@@ -354,9 +366,15 @@ export class Scheduler {
 
   // ── numbers ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Ready nodes of a type. */
+  /** Ready rows of a type: one a node, and as many as a chain's step fills. */
   ready(type: number): number {
     return this.#s.m[this.#s.type(type) + L.T_READY]!;
+  }
+
+  /** Whether anything is ready, of any type. */
+  get anyReady(): boolean {
+    for (let type = 0; type < this.#s.m[L.H_TYPE_COUNT]!; type++) if (this.ready(type) > 0) return true;
+    return false;
   }
 
   /** Tasks of a type in flight. */

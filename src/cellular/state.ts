@@ -164,6 +164,11 @@ export function giveRow(s: State, request: number, row: number): void {
   m[s.request(request) + L.R_HELD]! -= 1;
 }
 
+/** Rows of a batch that one step of a chain fills. */
+export function stepRows(s: State, part: number): number {
+  return s.m[s.part(part) + L.P_FLAGS]! >> L.STEP_ROWS;
+}
+
 // ── queues ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Whether request a goes before request b: higher priority, then earlier arrival (the difference survives wrapping). */

@@ -4,7 +4,7 @@
 import { nextInput, sourceOf } from './cell-graph.js';
 import * as L from './layout.js';
 import type { Decision, Reason } from './reasons.js';
-import { RequestState, type State } from './state.js';
+import { RequestState, type State, stepRows } from './state.js';
 import { taskOf } from './tasks.js';
 
 export class Task implements Decision {
@@ -81,6 +81,10 @@ export class Task implements Decision {
   /** Of a graph: the tag the unfolding gave the node. */
   tag(i: number): number {
     return this.#s.m[this.#s.node(this.node(i)) + L.N_TAG]!;
+  }
+  /** Rows of the batch that entry `i` fills. */
+  rows(i: number): number {
+    return this.isChain(i) ? stepRows(this.#s, this.part(i)) : 1;
   }
   /** The row entry `i` writes (a chain reads its state from it too); NONE when its type keeps none. */
   row(i: number): number {

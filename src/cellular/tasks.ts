@@ -16,7 +16,7 @@ import {
 } from './ready.js';
 import { Reason } from './reasons.js';
 import { endRequest, tellWhenDone } from './requests.js';
-import { append, dequeue, giveRow, RequestState, type State, takeRow } from './state.js';
+import { append, dequeue, giveRow, RequestState, type State, stepRows, takeRow } from './state.js';
 
 /** The instance's `k`-th task, 0 the oldest: first word of its record. */
 export function taskOf(s: State, instance: number, k: number): number {
@@ -39,7 +39,8 @@ export function formTask(s: State, instance: number, type: number, reason: Reaso
   m[L.H_IDLE] = Reason.nothingReady;
 
   let size = 0;
-  for (let part = m[t + L.T_HEAD]!; part !== L.NONE && size < maxBatch; ) {
+  let rows = 0; // of the task: a chain's step may fill several
+  for (let part = m[t + L.T_HEAD]!; part !== L.NONE && rows < maxBatch; ) {
     const p = s.part(part);
     const next = m[p + L.P_NEXT]!;
     const request = m[p + L.P_REQUEST]!;
@@ -50,7 +51,16 @@ export function formTask(s: State, instance: number, type: number, reason: Reaso
       m[L.H_IDLE] = Reason.pinnedElsewhere;
       part = next;
     } else {
-      size = (m[p + L.P_FLAGS]! & L.CHAIN) !== 0 ? takeStep(s, k, size, part) : takeNodes(s, k, size, maxBatch, part);
+      const before = size;
+      if ((m[p + L.P_FLAGS]! & L.CHAIN) !== 0) {
+        // One that does not fit any more ends the task: it is the first of the next, so that none is passed over.
+        if (size > 0 && rows + stepRows(s, part) > maxBatch) break;
+        size = takeStep(s, k, size, part);
+        if (size > before) rows += stepRows(s, part);
+      } else {
+        size = takeNodes(s, k, size, size + maxBatch - rows, part);
+        rows += size - before;
+      }
       part = next;
     }
   }
@@ -79,17 +89,17 @@ function takeStep(s: State, k: number, size: number, part: number): number {
       return size;
     }
   }
-  dequeue(s, part, 1);
+  dequeue(s, part, stepRows(s, part));
   return addEntry(s, k, size, part, m[p + L.P_STEP]! + m[p + L.P_IN_FLIGHT]!);
 }
 
-/** Takes as many of a part's ready nodes as fit and get their rows. Returns the new size. */
-function takeNodes(s: State, k: number, size: number, maxBatch: number, part: number): number {
+/** Takes as many of a part's ready nodes as fit (until there are `most`) and get their rows. Returns the new size. */
+function takeNodes(s: State, k: number, size: number, most: number, part: number): number {
   const m = s.m;
   const p = s.part(part);
   const needsRow = m[s.type(m[p + L.P_TYPE]!) + L.T_ROW] === 1;
   let filled = size;
-  while (filled < maxBatch && m[p + L.P_LIMIT]! > 0) {
+  while (filled < most && m[p + L.P_LIMIT]! > 0) {
     const row = needsRow ? takeRow(s, m[p + L.P_REQUEST]!) : L.NONE;
     if (needsRow && row === L.NONE) {
       m[L.H_IDLE] = Reason.noRows;
@@ -166,7 +176,7 @@ export function stopChain(s: State, instance: number, i: number): void {
   const length = m[entry + 1]! + 1;
   if (length >= m[p + L.P_LENGTH]!) return;
   m[p + L.P_LENGTH] = length;
-  if ((m[p + L.P_FLAGS]! & L.QUEUED) !== 0) dequeue(s, part, 1); // its next step, which was released ahead
+  if ((m[p + L.P_FLAGS]! & L.QUEUED) !== 0) dequeue(s, part, stepRows(s, part)); // its next step, which was released ahead
 }
 
 function completeStep(s: State, part: number): void {

@@ -1,16 +1,17 @@
 // The words through which a model's caller and its instances talk: one SharedArrayBuffer, no messages once it runs.
 //
-//   caller ──▶ queue (ring of slot numbers) ──▶ instances take the oldest        bell: bumped at every submit and close
-//   caller ◀── done  (ring of slot numbers) ◀── instances                        armed: the caller wants to be woken
+//   caller ──▶ queue (ring of slot numbers) ──▶ instances drain it under the lock   bell: bumped when there is work
+//   caller ◀── done  (ring of slot numbers) ◀── instances                           armed: the caller wants to be woken
 //
 // A slot is one request from submit to the moment the caller has taken its answer:
 //
-//   FREE ─submit─▶ QUEUED ─take─▶ RUNNING ─finish─▶ DONE ─release─▶ FREE
-//                    └─cancel─▶ CANCELLED ─take─────▶ DONE
+//   FREE ─submit─▶ QUEUED ─start─▶ RUNNING ─finish─▶ DONE ─release─▶ FREE
+//                    └─cancel─▶ CANCELLED ─finish───▶ DONE
 //
-// QUEUED leaves by compare-and-exchange, so exactly one of take and cancel wins. Every slot is in at most one ring, and
-// the rings are as long as there are slots, so they cannot overflow. The caller's thread never waits; instances sleep on
-// the bell. What a request contains is wire.ts; who frees which memory is host.ts and instance.ts.
+// QUEUED leaves by compare-and-exchange, so exactly one of start and cancel wins. Every slot is in at most one ring, and
+// the rings are as long as there are slots, so they cannot overflow. The caller's thread never waits and never takes the
+// lock; instances sleep on the bell. Between the ring and the start a request stands in the scheduler that the lock
+// guards (serving/dispatch.ts). What a request contains is wire.ts.
 
 const FREE = 0;
 const QUEUED = 1;
@@ -27,6 +28,7 @@ const HEAD = 4;
 const TAIL = 5;
 const DONE_TAIL = 6;
 const LEFT = 7;
+const LOCK = 8;
 const HEADER = 16;
 
 // Words of a slot. Times are float64 milliseconds on the clock of `now`.
@@ -37,6 +39,7 @@ const REQUEST = 3;
 const RESPONSE = 4;
 const STATUS = 5;
 const INSTANCE = 6;
+const COMPANY = 7;
 const TAKEN_AT = 8;
 const FINISHED_AT = 10;
 const SLOT = 16;
@@ -88,6 +91,7 @@ export class Channel {
     Atomics.store(this.#words, at + ABORT, 0);
     Atomics.store(this.#words, at + REQUEST, request);
     Atomics.store(this.#words, at + RESPONSE, 0);
+    Atomics.store(this.#words, at + COMPANY, 0);
     Atomics.add(this.#words, at + GENERATION, 1);
     Atomics.store(this.#words, at + STATE, QUEUED);
     const tail = Atomics.load(this.#words, TAIL);
@@ -96,7 +100,7 @@ export class Channel {
     this.ring(1);
   }
 
-  /** Cancels a request: true when no instance has taken it (its memory may be reused at once). */
+  /** Cancels a request: true when none has started it. Its memory is read until it is finished all the same. */
   cancel(slot: number): boolean {
     const at = this.#slot(slot);
     Atomics.store(this.#words, at + ABORT, 1);
@@ -116,11 +120,15 @@ export class Channel {
     Atomics.store(this.#words, ARMED, 1);
   }
 
-  /** How a finished request ended, where its response is (an address, 0: none), who computed it and when. */
+  /**
+   * How a finished request ended, where its response is (an address, 0: none), who computed it and when, and how many
+   * requests were computed together (0: none).
+   */
   result(slot: number): {
     readonly status: Status;
     readonly response: number;
     readonly instance: number;
+    readonly company: number;
     readonly takenAt: number;
     readonly finishedAt: number;
   } {
@@ -129,6 +137,7 @@ export class Channel {
       status: Atomics.load(this.#words, at + STATUS) as Status,
       response: Atomics.load(this.#words, at + RESPONSE),
       instance: Atomics.load(this.#words, at + INSTANCE),
+      company: Atomics.load(this.#words, at + COMPANY),
       takenAt: this.#times[(at + TAKEN_AT) / 2]!,
       finishedAt: this.#times[(at + FINISHED_AT) / 2]!,
     };
@@ -139,7 +148,7 @@ export class Channel {
     Atomics.store(this.#words, this.#slot(slot) + STATE, FREE);
   }
 
-  /** No more requests will come: instances finish what is queued and return from `take`. */
+  /** No more requests will come: instances finish what is queued and end. */
   close(): void {
     Atomics.store(this.#words, CLOSED, 1);
     this.ring(Number.POSITIVE_INFINITY);
@@ -147,29 +156,55 @@ export class Channel {
 
   // ── an instance's side ───────────────────────────────────────────────────────────────────────────────────────────
 
-  /**
-   * Waits for the oldest queued request and takes its slot out of the queue; −1 once the channel is closed and empty.
-   * `idle` is called before sleeping, to give memory back. Not for the caller's thread: it waits.
-   */
-  take(idle: () => void): number {
-    for (;;) {
-      const bell = Atomics.load(this.#words, BELL);
-      const slot = this.#pop();
-      if (slot >= 0) return slot;
-      if (Atomics.load(this.#words, CLOSED) === 1) return -1;
-      idle();
-      Atomics.add(this.#words, SLEEPERS, 1);
-      Atomics.wait(this.#words, BELL, bell);
-      Atomics.sub(this.#words, SLEEPERS, 1);
-    }
+  /** Takes the oldest slot out of the queue; −1 when it is empty. Under the lock, which keeps the order among instances. */
+  next(): number {
+    const head = Atomics.load(this.#words, HEAD);
+    if (head === Atomics.load(this.#words, TAIL)) return -1;
+    const slot = Atomics.load(this.#words, this.#queue + (head & (this.slots - 1)));
+    Atomics.store(this.#words, HEAD, (head + 1) | 0);
+    return slot;
   }
 
-  /** Marks a taken slot as running; false when it was cancelled in the queue (it must still be finished). */
+  /** Whether the caller has closed the channel. */
+  get closed(): boolean {
+    return Atomics.load(this.#words, CLOSED) === 1;
+  }
+
+  /** The bell's count. Read it before looking for work, and give it to `sleep` when there is none: nothing is missed. */
+  get bell(): number {
+    return Atomics.load(this.#words, BELL);
+  }
+
+  /** Waits until the bell is another than `heard`. */
+  sleep(heard: number): void {
+    Atomics.add(this.#words, SLEEPERS, 1);
+    Atomics.wait(this.#words, BELL, heard);
+    Atomics.sub(this.#words, SLEEPERS, 1);
+  }
+
+  /** Takes the model's lock. Only instances do: the caller's thread must not wait. */
+  lock(): void {
+    const w = this.#words;
+    // 0 free, 1 taken, 2 taken and somebody waits: unlocking makes a system call only then.
+    if (Atomics.compareExchange(w, LOCK, 0, 1) === 0) return;
+    while (Atomics.exchange(w, LOCK, 2) !== 0) Atomics.wait(w, LOCK, 2);
+  }
+
+  unlock(): void {
+    if (Atomics.exchange(this.#words, LOCK, 0) === 2) Atomics.notify(this.#words, LOCK, 1);
+  }
+
+  /** Marks a slot as running; false when it was cancelled in the queue (it must still be finished). */
   start(slot: number, instance: number): boolean {
     const at = this.#slot(slot);
     this.#times[(at + TAKEN_AT) / 2] = now();
     Atomics.store(this.#words, at + INSTANCE, instance);
     return Atomics.compareExchange(this.#words, at + STATE, QUEUED, RUNNING) === QUEUED;
+  }
+
+  /** Says with how many requests in all a running one is computed together. */
+  together(slot: number, company: number): void {
+    Atomics.store(this.#words, this.#slot(slot) + COMPANY, company);
   }
 
   /** True when the caller wants a running request stopped. */
@@ -215,15 +250,6 @@ export class Channel {
   ring(count: number): void {
     Atomics.add(this.#words, BELL, 1);
     if (Atomics.load(this.#words, SLEEPERS) > 0) Atomics.notify(this.#words, BELL, count);
-  }
-
-  #pop(): number {
-    for (;;) {
-      const head = Atomics.load(this.#words, HEAD);
-      if (head === Atomics.load(this.#words, TAIL)) return -1;
-      const slot = Atomics.load(this.#words, this.#queue + (head & (this.slots - 1)));
-      if (Atomics.compareExchange(this.#words, HEAD, head, (head + 1) | 0) === head) return slot;
-    }
   }
 
   #slot(slot: number): number {

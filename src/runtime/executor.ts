@@ -10,22 +10,10 @@ import { capturesOf, type Graph, type Node, subgraphsOf } from '../graph/graph.j
 import { evaluate, type RunSubgraph } from '../operators/evaluate.js';
 import type { HostValue, IndexRange } from '../operators/operator.js';
 import { formatNode, SkepError } from '../tensor/errors.js';
-import { sizeOf } from '../tensor/shape.js';
-import { bytesOf, Tensor, tensorFromBytes } from '../tensor/tensor.js';
-import { byteLength, type DataType } from '../tensor/types.js';
+import { bytesOf, Tensor } from '../tensor/tensor.js';
 import type { Heap, ModelMemory } from './memory.js';
+import { type Carried, copyOut, copyTo, isInMemory } from './staged.js';
 import type { TeamLeader } from './team.js';
-
-/** A tensor in the model's memory, elsewhere than in the arena of the plan that reads it. */
-export interface Staged {
-  readonly kind: 'staged';
-  readonly type: DataType;
-  readonly dims: readonly number[];
-  readonly address: number;
-}
-
-/** A value as the executor carries it between segments. */
-export type Carried = HostValue | Staged;
 
 /** Called before every step; throws to stop the run. */
 export type BeforeStep = (step: Step) => void;
@@ -163,8 +151,7 @@ export class Executor {
   #write(slot: Slot, arena: number, value: Carried | undefined, name: string): void {
     if (value === undefined) throw new SkepError('INTERNAL', `'${name}' is not there`);
     const address = arena + slot.offset;
-    if (isStaged(value))
-      this.#memory.u8.copyWithin(address, value.address, value.address + byteLength(value.type, sizeOf(value.dims)));
+    if (isInMemory(value)) copyTo(this.#memory, value, address);
     else if (value instanceof Tensor) this.#memory.u8.set(bytesOf(value), address);
     else throw new SkepError('INTERNAL', `'${name}' is no tensor`);
   }
@@ -239,25 +226,12 @@ export class Executor {
   }
 }
 
-/** A value outside the model's memory: a copy, for the memory is shared and its bytes will be reused. */
-export function copyOut(memory: ModelMemory, value: Carried): HostValue {
-  if (!isStaged(value)) return value;
-  const { type, dims, address } = value;
-  const bytes = new Uint8Array(byteLength(type, sizeOf(dims)));
-  bytes.set(memory.bytes(address, bytes.length));
-  return tensorFromBytes(type, dims, bytes);
-}
-
 const noSubgraph: RunSubgraph = () => {
   throw new SkepError('INTERNAL', 'a node with subgraphs cannot be a step');
 };
 
-function isStaged(value: Carried): value is Staged {
-  return value !== null && !Array.isArray(value) && (value as Staged).kind === 'staged';
-}
-
 function known(value: Carried): Feed {
-  return isStaged(value) ? { type: value.type, dims: value.dims } : feedOf(value);
+  return isInMemory(value) ? { type: value.type, dims: value.dims } : feedOf(value);
 }
 
 function initializer(program: Program, name: string): HostValue | undefined {

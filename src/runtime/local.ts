@@ -7,8 +7,9 @@ import { bestTile, type Tile } from '../kernels/tile.js';
 import { interpret } from '../operators/evaluate.js';
 import type { HostValue } from '../operators/operator.js';
 import { SharedConstants } from './constants.js';
-import { type BeforeStep, type Carried, Executor } from './executor.js';
+import { type BeforeStep, Executor } from './executor.js';
 import { Heap, ModelMemory } from './memory.js';
+import type { Carried } from './staged.js';
 import { createTeamBuffer, TeamLeader } from './team.js';
 
 /** Who computes: `reference` interprets with the operators' reference semantics, `kernels` compiles and executes plans. */

@@ -7,11 +7,10 @@
 // freeing one address. Strings are a JSON array in UTF-8.
 import type { HostValue } from '../operators/operator.js';
 import { SkepError } from '../tensor/errors.js';
-import { sizeOf } from '../tensor/shape.js';
 import { bytesOf, Tensor } from '../tensor/tensor.js';
-import { byteLength, dataTypeOf, dataTypes } from '../tensor/types.js';
-import { type Carried, copyOut, type Staged } from './executor.js';
+import { dataTypeOf, dataTypes } from '../tensor/types.js';
 import type { Heap, ModelMemory } from './memory.js';
+import { bytesIn, type Carried, copyOut, copyTo, type InMemory } from './staged.js';
 
 const ABSENT = 0;
 const NULL = 1;
@@ -23,8 +22,8 @@ const SEQUENCE = 4;
 interface Payload {
   /** Index of the word that gets its address. */
   readonly word: number;
-  /** Bytes to copy, or a range of the same memory. */
-  readonly from: Uint8Array | { readonly address: number; readonly bytes: number };
+  /** Bytes to copy, or a tensor of the same memory. */
+  readonly from: Uint8Array | InMemory;
 }
 
 /** Writes values into a fresh allocation; gives its address. undefined: absent. */
@@ -35,7 +34,7 @@ export function writeValues(memory: ModelMemory, heap: Heap, values: readonly (C
   let offset = align(words.length * 4);
   const places = payloads.map(({ from }) => {
     const at = offset;
-    offset = align(offset + ('bytes' in from ? from.bytes : from.byteLength));
+    offset = align(offset + (from instanceof Uint8Array ? from.byteLength : bytesIn(from)));
     return at;
   });
   const block = heap.allocate(offset);
@@ -46,8 +45,8 @@ export function writeValues(memory: ModelMemory, heap: Heap, values: readonly (C
   const u8 = memory.u8;
   payloads.forEach(({ from }, i) => {
     const to = block + places[i]!;
-    if ('bytes' in from) u8.copyWithin(to, from.address, from.address + from.bytes);
-    else u8.set(from, to);
+    if (from instanceof Uint8Array) u8.set(from, to);
+    else copyTo(memory, from, to);
   });
   return block;
 }
@@ -100,12 +99,9 @@ function describe(value: Carried | undefined, words: number[], payloads: Payload
     payloads.push({ word: words.length, from: bytes });
     words.push(0, bytes.length);
   } else {
-    const { type, dims } = value as Tensor | Staged;
+    const { type, dims } = value as Tensor | InMemory;
     words.push(TENSOR, dataTypes[type].onnx, dims.length, ...dims);
-    const from =
-      value instanceof Tensor
-        ? bytesOf(value)
-        : { address: (value as Staged).address, bytes: byteLength(type, sizeOf(dims)) };
+    const from = value instanceof Tensor ? bytesOf(value) : (value as InMemory);
     payloads.push({ word: words.length, from });
     words.push(0);
   }

@@ -5,12 +5,12 @@ import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Build, canRun, defaultBuild } from '../kernels/module.js';
-import { Host, type PooledMemory } from '../runtime/host.js';
-import type { Source } from '../runtime/instance.js';
 import { newMemory } from '../runtime/memory.js';
-import { type PreparedKernels, prepareKernels } from '../runtime/prepare.js';
+import type { Source } from '../runtime/source.js';
 import { SkepError } from '../tensor/errors.js';
-import { type InstanceGroup, Model } from './model.js';
+import { Host, type PooledMemory } from './host.js';
+import { type InstanceGroup, Model, type Served } from './model.js';
+import { type PreparedKernels, prepareKernels } from './prepare.js';
 
 /** Options of an engine. */
 export interface EngineOptions {
@@ -32,7 +32,10 @@ export interface EngineOptions {
 export interface LoadOptions {
   /** A name for errors and statistics; default: the file's. */
   readonly name?: string;
-  /** How it is served; default one instance with one thread. */
+  /**
+   * How it is served. Default: one instance with one thread, that computes concurrent requests together where the proof
+   * allows it (`model.batching`), in batches that grow as long as it pays. With `batch: 1` it never does.
+   */
   readonly configuration?: readonly InstanceGroup[];
   /**
    * False: 3×3 convolutions are computed without Winograd's minimal filtering: two to three times slower, with errors of
@@ -49,6 +52,7 @@ export type ModelSource = string | URL | Uint8Array | ArrayBuffer;
 
 const POOL_BYTES = 2 ** 30;
 const MAX_QUEUE = 1000;
+const MAX_BATCH = 1024;
 
 export class Engine {
   /** The thread budget. */
@@ -99,6 +103,7 @@ export class Engine {
         winograd: options.winograd ?? true,
         instances: group.instances,
         threads: group.threads,
+        batch: group.batch,
         spin: group.instances * group.threads <= availableParallelism(),
         maxQueue,
         memory,
@@ -108,7 +113,7 @@ export class Engine {
         this.#models.delete(model);
         if (left !== undefined) this.#keep(left);
       };
-      const model = new Model({ name, host, info, build: this.build, configuration: [group], maxQueue, onClosed });
+      const model = new Model({ name, host, info, build: this.build, configuration: group, maxQueue, onClosed });
       this.#models.add(model);
       return model;
     } catch (error) {
@@ -151,15 +156,16 @@ export class Engine {
     return this.close();
   }
 
-  #group(configuration: readonly InstanceGroup[] | undefined): InstanceGroup {
-    if (configuration === undefined) return { instances: 1, threads: 1, batch: 1 };
+  #group(configuration: readonly InstanceGroup[] | undefined): Served {
+    if (configuration === undefined) return { instances: 1, threads: 1, batch: undefined };
     const group = configuration[0];
     if (configuration.length !== 1 || group === undefined)
       throw new SkepError('UNSUPPORTED', 'a configuration of more than one group');
     for (const key of ['instances', 'threads', 'batch'] as const)
       if (!Number.isInteger(group[key]) || group[key] < 1)
         throw new SkepError('INVALID_INPUT', `configuration: ${key} must be a positive integer, got ${group[key]}`);
-    if (group.batch !== 1) throw new SkepError('UNSUPPORTED', 'a configuration with batch above 1');
+    if (group.batch > MAX_BATCH)
+      throw new SkepError('INVALID_INPUT', `configuration: batch must be at most ${MAX_BATCH}, got ${group.batch}`);
     if (group.instances * group.threads > this.threads)
       throw new SkepError(
         'INVALID_INPUT',

@@ -4,7 +4,7 @@
 // are not checked against each other (they are hints; the graph itself says when it cannot run).
 import type { ValueType } from '../graph/graph.js';
 import type { HostValue } from '../operators/operator.js';
-import type { ModelInfo } from '../runtime/instance.js';
+import type { ModelInfo } from '../runtime/source.js';
 import { formatShape, SkepError } from '../tensor/errors.js';
 import { Tensor, type TensorData } from '../tensor/tensor.js';
 import type { DataType } from '../tensor/types.js';

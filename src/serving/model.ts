@@ -1,12 +1,13 @@
 // Model: what `load` gives. It checks what comes in, keeps the queue limit, and turns each request's end into a promise;
 // signals and timeouts end a request at once for the caller, and its computing at the next step. The threads behind it
-// are runtime/host.ts.
+// are host.ts.
 import type { Build } from '../kernels/module.js';
 import type { HostValue } from '../operators/operator.js';
-import type { Host, PooledMemory } from '../runtime/host.js';
-import type { ModelInfo } from '../runtime/instance.js';
+import type { ModelInfo } from '../runtime/source.js';
 import { SkepError } from '../tensor/errors.js';
+import type { Batching } from './batching.js';
 import { type Feeds, orderFeeds, orderOutputs } from './feeds.js';
+import type { Host, PooledMemory } from './host.js';
 import { type ModelStatistics, Statistics } from './statistics.js';
 
 /** An input or output of a model. `type` is an element type, or words for what is no tensor; `shape` is undefined where unknown. */
@@ -18,12 +19,16 @@ export interface ModelValue {
   readonly optional: boolean;
 }
 
-/** Equal instances of a configuration: how many, with how many threads each, computing how many requests at once. */
+/** Equal instances of a configuration: how many, with how many threads each, computing how many rows at once. */
 export interface InstanceGroup {
   readonly instances: number;
   readonly threads: number;
+  /** Rows of concurrent requests computed together at most. A request that has more rows itself runs alone. */
   readonly batch: number;
 }
+
+/** A group as it is served; `batch` undefined: it grows as long as that pays. */
+export type Served = Omit<InstanceGroup, 'batch'> & { readonly batch: number | undefined };
 
 /** Options of one request. */
 export interface RunOptions {
@@ -45,7 +50,7 @@ export interface ModelParts {
   readonly host: Host;
   readonly info: ModelInfo;
   readonly build: Build;
-  readonly configuration: readonly InstanceGroup[];
+  readonly configuration: Served;
   readonly maxQueue: number;
   readonly onClosed: (memory: PooledMemory | undefined) => void;
 }
@@ -60,7 +65,7 @@ export class Model {
   readonly metadata: ReadonlyMap<string, string>;
   readonly #info: ModelInfo;
   readonly #host: Host;
-  readonly #configuration: readonly InstanceGroup[];
+  readonly #configuration: Served;
   readonly #maxQueue: number;
   readonly #statistics = new Statistics();
   readonly #onClosed: (memory: PooledMemory | undefined) => void;
@@ -82,9 +87,18 @@ export class Model {
     this.outputs = parts.info.outputs.map((v) => ({ ...describe(v), optional: false }));
   }
 
-  /** How the model is served. */
+  /** How the model is served. A batch that was not set is what it has grown to. */
   get configuration(): readonly InstanceGroup[] {
-    return this.#configuration;
+    const { instances, threads, batch = this.#host.batches.maxRows } = this.#configuration;
+    return [{ instances, threads, batch }];
+  }
+
+  /**
+   * Whether concurrent requests are computed together: along which axis of each input, or why not and at which node the
+   * proof ended. It is about the inputs' shapes, so it is judged when two like requests first meet; undefined before.
+   */
+  get batching(): Batching | undefined {
+    return this.#host.batching;
   }
 
   /**
@@ -122,7 +136,7 @@ export class Model {
 
   /** Counts and latencies so far. */
   stats(): ModelStatistics {
-    return this.#statistics.snapshot(this.#waiting);
+    return this.#statistics.snapshot(this.#waiting, this.#host.batches);
   }
 
   /** Takes no more requests, lets those pending finish, then ends the model's threads and gives its memory back. */

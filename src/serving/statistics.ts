@@ -22,6 +22,8 @@ export interface ModelStatistics {
   readonly refused: number;
   /** Queued or running now. */
   readonly pending: number;
+  /** What was computed together: `tasks[n]` tasks had n requests; a task may have `maxRows` rows now. */
+  readonly batches: { readonly maxRows: number; readonly tasks: Readonly<Record<number, number>> };
   /** From submit to the moment an instance took it, ms. */
   readonly queued: Percentiles;
   /** On the instance, ms. */
@@ -63,7 +65,13 @@ export class Statistics {
     this.#computing.add(computing);
   }
 
-  snapshot(pending: number): ModelStatistics {
-    return { ...this.#counts, pending, queued: this.#queued.percentiles(), computing: this.#computing.percentiles() };
+  snapshot(pending: number, batches: ModelStatistics['batches']): ModelStatistics {
+    return {
+      ...this.#counts,
+      pending,
+      batches,
+      queued: this.#queued.percentiles(),
+      computing: this.#computing.percentiles(),
+    };
   }
 }

@@ -3,10 +3,6 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { Channel, Status } from '../../src/runtime/channel.js';
 
-const never = () => {
-  throw new Error('would wait');
-};
-
 test('requests are taken oldest first and come back with their answers', () => {
   const caller = Channel.create(4);
   const instance = Channel.over(caller.buffer);
@@ -16,7 +12,7 @@ test('requests are taken oldest first and come back with their answers', () => {
     [2, 1000],
     [0, 2000],
   ] as const) {
-    assert.is(instance.take(never), slot);
+    assert.is(instance.next(), slot);
     assert.ok(instance.start(slot, 3));
     assert.is(instance.request(slot), request);
     instance.finish(slot, Status.answered, request + 1);
@@ -33,7 +29,7 @@ test('the rings wrap', () => {
   for (let i = 0; i < 1000; i++) {
     const slot = i % channel.slots;
     channel.submit(slot, i + 1);
-    assert.is(channel.take(never), slot);
+    assert.is(channel.next(), slot);
     assert.ok(channel.start(slot, 0));
     assert.is(channel.request(slot), i + 1);
     channel.finish(slot, Status.answered, 0);
@@ -46,14 +42,14 @@ test('exactly one of cancel and start wins, and either way the slot comes back o
   const channel = Channel.create(4);
   channel.submit(0, 1);
   assert.ok(channel.cancel(0));
-  assert.is(channel.take(never), 0);
+  assert.is(channel.next(), 0);
   assert.not(channel.start(0, 0));
   channel.finish(0, Status.cancelled, 0);
   assert.is(channel.nextDone(), 0);
   channel.release(0);
 
   channel.submit(0, 1);
-  assert.is(channel.take(never), 0);
+  assert.is(channel.next(), 0);
   assert.ok(channel.start(0, 0));
   assert.not(channel.aborted(0));
   assert.not(channel.cancel(0));
@@ -63,7 +59,7 @@ test('exactly one of cancel and start wins, and either way the slot comes back o
 test('an answer is held until its caller has released it, whatever the slot does next', () => {
   const channel = Channel.create(4);
   channel.submit(1, 1);
-  channel.take(never);
+  channel.next();
   channel.start(1, 0);
   const generation = channel.generation(1);
   channel.finish(1, Status.answered, 64);
@@ -72,7 +68,7 @@ test('an answer is held until its caller has released it, whatever the slot does
   channel.release(1);
   assert.ok(channel.released(1, generation));
   channel.submit(1, 2);
-  channel.take(never);
+  channel.next();
   channel.start(1, 0);
   channel.finish(1, Status.answered, 128);
   assert.ok(channel.released(1, generation));
@@ -83,7 +79,7 @@ test('only the first completion after arming wakes the caller', () => {
   const channel = Channel.create(4);
   const finish = (slot: number) => {
     channel.submit(slot, 1);
-    channel.take(never);
+    channel.next();
     channel.start(slot, 0);
     return channel.finish(slot, Status.answered, 0);
   };
@@ -97,8 +93,8 @@ test('a closed channel gives what is queued, then −1', () => {
   const channel = Channel.create(4);
   channel.submit(3, 1);
   channel.close();
-  assert.is(channel.take(never), 3);
-  assert.is(channel.take(never), -1);
+  assert.is(channel.next(), 3);
+  assert.is(channel.next(), -1);
 });
 
 test('any order of submits, cancels and serving loses no slot and gives none twice', () => {
@@ -115,7 +111,7 @@ test('any order of submits, cancels and serving loses no slot and gives none twi
           queued.push(slot);
         } else if (action === 3 && queued.length > 0) channel.cancel(queued[action % queued.length]!);
         else if (queued.length > 0) {
-          const slot = channel.take(never);
+          const slot = channel.next();
           assert.is(slot, queued.shift());
           const status = channel.start(slot, 0) ? Status.answered : Status.cancelled;
           channel.finish(slot, status, 0);

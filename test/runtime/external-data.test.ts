@@ -7,7 +7,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { GraphBuilder } from '../../src/graph/builder.js';
 import { writeModel } from '../../src/onnx/writer.js';
-import { openModel } from '../../src/runtime/instance.js';
+import { openModel } from '../../src/runtime/source.js';
 import { SkepError } from '../../src/tensor/errors.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'skep-external-'));

@@ -1,8 +1,8 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { HostValue } from '../../src/operators/operator.js';
-import { copyOut } from '../../src/runtime/executor.js';
 import { Heap, ModelMemory } from '../../src/runtime/memory.js';
+import { copyOut } from '../../src/runtime/staged.js';
 import { readValues, writeValues } from '../../src/runtime/wire.js';
 import { Tensor, zeros } from '../../src/tensor/tensor.js';
 import { type DataType, dataTypes } from '../../src/tensor/types.js';

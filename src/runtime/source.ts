@@ -1,6 +1,5 @@
-// What an instance's leader does for its whole life: read the model, say what it is, then take requests from the channel,
-// oldest first, run the program, write the answers, until the channel is closed. It waits on the channel's bell, never on
-// its event loop. Starting threads and resolving promises is host.ts, on the caller's side.
+// Where a model comes from, and what crosses threads about it: an instance reads the file or the bytes for itself, checks
+// its operators, and tells the caller's side what goes in and out. What instances then do is in serving/.
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import type { CompileOptions } from '../compiler/plan.js';
@@ -9,12 +8,6 @@ import type { Model, ValueInfo } from '../graph/graph.js';
 import { readModel } from '../onnx/reader.js';
 import { resolve } from '../operators/evaluate.js';
 import { type ErrorCode, SkepError } from '../tensor/errors.js';
-import { Tensor } from '../tensor/tensor.js';
-import { type Channel, Status } from './channel.js';
-import { Executor } from './executor.js';
-import type { Heap, ModelMemory } from './memory.js';
-import type { TeamLeader } from './team.js';
-import { readValues, writeValues } from './wire.js';
 
 /** Where a model comes from, as an instance gets it. */
 export type Source =
@@ -88,69 +81,6 @@ export function infoOf(model: Model): ModelInfo {
     .filter((v) => model.irVersion >= 4 || !graph.initializers.has(v.name))
     .map((v) => ({ ...v, optional: graph.initializers.has(v.name) }));
   return { inputs, outputs: graph.outputs, opsets, producer, metadata };
-}
-
-/** What a leader works with. */
-export interface InstanceParts {
-  readonly index: number;
-  readonly model: Model;
-  readonly program: Program;
-  readonly channel: Channel;
-  readonly memory: ModelMemory;
-  readonly heap: Heap;
-  readonly team: TeamLeader;
-  /** Wakes the caller's thread. */
-  readonly wake: () => void;
-}
-
-/** Serves requests until the channel is closed. */
-export function serve(parts: InstanceParts): void {
-  const { index, model, program, channel, memory, heap, team, wake } = parts;
-  const executor = new Executor(memory, team, heap);
-  const info = infoOf(model);
-  const inputs = info.inputs.map((v) => v.name);
-  const outputs = info.outputs.map((v) => v.name);
-  /** Answers the caller may still be reading. */
-  let outstanding: { slot: number; generation: number; address: number }[] = [];
-  const reclaim = () => {
-    outstanding = outstanding.filter(({ slot, generation, address }) => {
-      const released = channel.released(slot, generation);
-      if (released) heap.free(address);
-      return !released;
-    });
-  };
-  const finish = (slot: number, status: Status, address: number) => {
-    if (address !== 0) outstanding.push({ slot, generation: channel.generation(slot), address });
-    if (channel.finish(slot, status, address)) wake();
-  };
-  for (let slot = channel.take(reclaim); slot >= 0; slot = channel.take(reclaim)) {
-    reclaim();
-    if (!channel.start(slot, index)) {
-      finish(slot, Status.cancelled, 0);
-      continue;
-    }
-    try {
-      const values = readValues(memory, channel.request(slot));
-      const wanted = (executor.toHost(values.pop()!) as Tensor).data as Int32Array;
-      const names = Array.from(wanted, (i) => outputs[i]!);
-      const feeds = new Map(inputs.flatMap((name, i) => (values[i] === undefined ? [] : [[name, values[i]] as const])));
-      const beforeStep = () => {
-        if (channel.aborted(slot)) throw new Aborted();
-      };
-      const answer = executor.run(program, feeds, names, (found) => writeValues(memory, heap, found), beforeStep);
-      finish(slot, Status.answered, answer);
-    } catch (error) {
-      if (error instanceof Aborted) finish(slot, Status.cancelled, 0);
-      else finish(slot, Status.failed, writeError(memory, heap, error));
-    }
-  }
-}
-
-/** Stops a run between two steps. */
-class Aborted extends Error {}
-
-function writeError(memory: ModelMemory, heap: Heap, error: unknown): number {
-  return writeValues(memory, heap, [new Tensor('string', [JSON.stringify(plainError(error))], [])]);
 }
 
 /** Makes the program an instance runs. */

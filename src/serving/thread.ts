@@ -4,8 +4,9 @@
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { type Build, bindKernels } from '../kernels/module.js';
 import { bestTile } from '../kernels/tile.js';
-import { Channel } from './channel.js';
-import { SharedConstants } from './constants.js';
+import { Channel } from '../runtime/channel.js';
+import { SharedConstants } from '../runtime/constants.js';
+import { Heap, ModelMemory } from '../runtime/memory.js';
 import {
   infoOf,
   type ModelInfo,
@@ -14,12 +15,13 @@ import {
   plainError,
   programOf,
   type Source,
-  serve,
-} from './instance.js';
-import { Heap, ModelMemory } from './memory.js';
+} from '../runtime/source.js';
+import { follow, TeamLeader } from '../runtime/team.js';
+import { rehearsal, type Widened, widen } from '../runtime/wide.js';
+import type { Batching } from './batching.js';
+import { Dispatch } from './dispatch.js';
 import type { PreparedKernels } from './prepare.js';
-import { follow, TeamLeader } from './team.js';
-import { rehearsal, type Widened, widen } from './wide.js';
+import { serve } from './puller.js';
 
 /** What a leader is started with. */
 export interface LeaderData {
@@ -32,6 +34,7 @@ export interface LeaderData {
   readonly threads: number;
   readonly spin: boolean;
   readonly channel: SharedArrayBuffer;
+  readonly dispatch: SharedArrayBuffer;
   readonly constants: SharedArrayBuffer;
   readonly team: SharedArrayBuffer;
   readonly memory: WebAssembly.Memory;
@@ -62,6 +65,7 @@ export type LeaderMessage =
   | { readonly kind: 'model'; readonly info: ModelInfo }
   | { readonly kind: 'failed'; readonly error: PlainError }
   | { readonly kind: 'ready' }
+  | { readonly kind: 'batching'; readonly batching: Batching }
   | { readonly kind: 'done' };
 
 const port = parentPort!;
@@ -102,7 +106,9 @@ function leader(d: LeaderData): void {
     tell({ kind: 'ready' });
     try {
       const parts = { index: d.index, model, program, memory, heap, team };
-      serve({ ...parts, channel, wake: () => tell({ kind: 'done' }) });
+      const dispatch = new Dispatch(d.dispatch, channel);
+      const judged = (batching: Batching) => tell({ kind: 'batching', batching });
+      serve({ ...parts, channel, dispatch, wake: () => tell({ kind: 'done' }), judged });
       // The memory will serve another model: the last to go leaves nothing of this one in it.
       if (channel.leave() === d.instances - 1) memory.u8.fill(0);
     } finally {

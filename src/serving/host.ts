@@ -4,17 +4,19 @@
 import { Worker } from 'node:worker_threads';
 import type { Build } from '../kernels/module.js';
 import type { HostValue } from '../operators/operator.js';
+import { Channel, Status } from '../runtime/channel.js';
+import { SharedConstants } from '../runtime/constants.js';
+import { Heap, ModelMemory, PAGE } from '../runtime/memory.js';
+import type { ModelInfo, PlainError, Source } from '../runtime/source.js';
+import { copyOut } from '../runtime/staged.js';
+import { breakTeam, createTeamBuffer } from '../runtime/team.js';
+import { readValues, writeValues } from '../runtime/wire.js';
 import { SkepError } from '../tensor/errors.js';
 import { Tensor } from '../tensor/tensor.js';
-import { Channel, Status } from './channel.js';
-import { SharedConstants } from './constants.js';
-import { copyOut } from './executor.js';
-import type { ModelInfo, PlainError, Source } from './instance.js';
-import { Heap, ModelMemory, PAGE } from './memory.js';
+import type { Batching } from './batching.js';
+import { Dispatch } from './dispatch.js';
 import type { PreparedKernels } from './prepare.js';
-import { breakTeam, createTeamBuffer } from './team.js';
 import type { FollowerData, LeaderData, LeaderMessage, StartMessage } from './thread.js';
-import { readValues, writeValues } from './wire.js';
 
 /** A memory that outlives models: its pages, and how many of them the caller's side used for requests. */
 export interface PooledMemory {
@@ -32,6 +34,8 @@ export interface HostOptions {
   readonly threads: number;
   /** False where threads may outnumber cores. */
   readonly spin: boolean;
+  /** Rows computed together at most; undefined: as many as it pays. */
+  readonly batch: number | undefined;
   /** Requests at most, queued and running. */
   readonly maxQueue: number;
   readonly memory: PooledMemory;
@@ -57,6 +61,8 @@ export type Outcome =
       readonly values: readonly HostValue[];
       readonly timing: Timing;
       readonly instance: number;
+      /** Requests computed together, this one among them. */
+      readonly company: number;
     }
   | { readonly status: 'failed'; readonly error: SkepError };
 
@@ -65,6 +71,8 @@ export type Cancel = () => void;
 
 export class Host {
   readonly #channel: Channel;
+  readonly #dispatch: SharedArrayBuffer;
+  readonly #dispatched: Dispatch;
   readonly #memory: ModelMemory;
   readonly #staging: Heap;
   readonly #leaders: Worker[] = [];
@@ -73,6 +81,7 @@ export class Host {
   readonly #pending = new Map<number, Pending>();
   readonly #freeSlots: number[];
   readonly #whenIdle: (() => void)[] = [];
+  #batching: Batching | undefined;
   #closing = false;
   #broken: SkepError | undefined;
   #onBroken: ((error: SkepError) => void) | undefined;
@@ -80,6 +89,9 @@ export class Host {
   private constructor(options: HostOptions) {
     // A cancelled request holds its slot until an instance passes it, so there are more slots than requests.
     this.#channel = Channel.create(Math.max(64, options.maxQueue * 4));
+    const { instances, batch } = options;
+    this.#dispatch = Dispatch.createBuffer({ slots: this.#channel.slots, instances, batch });
+    this.#dispatched = new Dispatch(this.#dispatch, this.#channel);
     this.#freeSlots = Array.from({ length: this.#channel.slots }, (_, i) => this.#channel.slots - 1 - i);
     const { memory, stagingBytes } = options.memory;
     this.#memory = new ModelMemory(memory);
@@ -121,6 +133,7 @@ export class Host {
         threads,
         spin,
         channel,
+        dispatch: this.#dispatch,
         constants,
         team,
         memory,
@@ -147,6 +160,7 @@ export class Host {
           info = m.info;
           kernels.then(({ module, wide }) => worker.postMessage({ module, wide } satisfies StartMessage), reject);
         } else if (m.kind === 'ready') resolve(info!);
+        else if (m.kind === 'batching') this.#batching = m.batching;
         else if (m.kind === 'failed') reject(revive(m.error));
         else m satisfies never;
       });
@@ -186,6 +200,16 @@ export class Host {
       if (!this.#closing) this.#break(new SkepError('INTERNAL', `a thread ended with code ${code}`));
     });
     return worker;
+  }
+
+  /** What the last proof said of merging requests; undefined when there has been no occasion for one. */
+  get batching(): Batching | undefined {
+    return this.#batching;
+  }
+
+  /** Rows a task may have now, and how many tasks of how many requests there have been. */
+  get batches(): { readonly maxRows: number; readonly tasks: Readonly<Record<number, number>> } {
+    return { maxRows: this.#dispatched.maxBatch, tasks: this.#dispatched.tasks };
   }
 
   /** Requests submitted and not finished. */
@@ -259,13 +283,13 @@ export class Host {
 
   #finish(slot: number): void {
     const pending = this.#pending.get(slot)!;
-    const { status, response, instance, takenAt, finishedAt } = this.#channel.result(slot);
+    const { status, response, instance, company, takenAt, finishedAt } = this.#channel.result(slot);
     let outcome: Outcome | undefined;
     if (pending.settle !== undefined) {
       const values = response === 0 ? [] : readValues(this.#memory, response).map((v) => copyOut(this.#memory, v!));
       if (status === Status.answered) {
         const timing = { queued: takenAt - pending.submittedAt, computing: finishedAt - takenAt };
-        outcome = { status: 'answered', values, timing, instance };
+        outcome = { status: 'answered', values, timing, instance, company };
       } else if (status === Status.failed)
         outcome = { status: 'failed', error: revive(JSON.parse((values[0] as Tensor<'string'>).data[0]!)) };
       else

@@ -2,9 +2,9 @@
 // afterwards.
 import { Worker } from 'node:worker_threads';
 import { type Build, compileKernels } from '../kernels/module.js';
+import type { Widened } from '../runtime/wide.js';
 import { SkepError } from '../tensor/errors.js';
 import type { TesterData } from './thread.js';
-import type { Widened } from './wide.js';
 
 /** Compiled kernels. */
 export interface PreparedKernels {

@@ -1,0 +1,285 @@
+// What an instance's leader does for its whole life: pull the next task, run it with its threads, answer its requests,
+// until the channel is closed. It waits on the channel's bell, never on its event loop. One round:
+//
+//   turn (under the lock, dispatch.ts) ─▶ read inputs ─▶ run the plan, merged ─▶ write each request's answer ─▶ turn …
+//                                                          └ fails ─▶ each by itself: a broken request fails alone
+//
+// A task is run by its cell type: requests of one step, alone or merged, are the only types so far. Which requests share a
+// task is settled before (the scheduler, the proof); starting threads and resolving promises is host.ts.
+import type { Program } from '../compiler/program.js';
+import type { Model } from '../graph/graph.js';
+import { type Channel, Status } from '../runtime/channel.js';
+import { Executor } from '../runtime/executor.js';
+import type { Heap, ModelMemory } from '../runtime/memory.js';
+import { infoOf, plainError } from '../runtime/source.js';
+import { type Carried, gather, type InMemory, type Staged, stripOf } from '../runtime/staged.js';
+import type { TeamLeader } from '../runtime/team.js';
+import { readValues, writeValues } from '../runtime/wire.js';
+import { Tensor } from '../tensor/tensor.js';
+import { Answers } from './answers.js';
+import { type Batching, digest, Judge, type Kind, type Verdict } from './batching.js';
+import type { Admitted, Dispatch, Done, Turn } from './dispatch.js';
+
+/** What a leader works with. */
+export interface InstanceParts {
+  readonly index: number;
+  readonly model: Model;
+  readonly program: Program;
+  readonly channel: Channel;
+  readonly dispatch: Dispatch;
+  readonly memory: ModelMemory;
+  readonly heap: Heap;
+  readonly team: TeamLeader;
+  /** Wakes the caller's thread. */
+  readonly wake: () => void;
+  /** Tells the caller's side what a proof said. */
+  readonly judged: (batching: Batching) => void;
+}
+
+/** A request as read from memory. Its tensors stay where the caller put them. */
+interface Request {
+  readonly slot: number;
+  readonly generation: number;
+  /** In the order of the model's inputs. */
+  readonly values: readonly (Carried | undefined)[];
+  readonly wanted: Int32Array;
+  readonly kind: Kind | undefined;
+}
+
+/** Digests kept, so that a kind that comes again is not hashed again. */
+const DIGESTS = 256;
+
+/** Serves requests until the channel is closed. */
+export function serve(parts: InstanceParts): void {
+  const puller = new Puller(parts);
+  const { index, channel, dispatch } = parts;
+  let done: Done | undefined;
+  for (;;) {
+    const heard = channel.bell;
+    const closing = channel.closed;
+    const turn = dispatch.turn(index, done, puller.admit);
+    done = undefined;
+    if (turn.more) channel.ring(1);
+    if (turn.slots.length > 0) done = puller.run(turn);
+    else if (closing) return;
+    else {
+      puller.rest();
+      channel.sleep(heard);
+    }
+  }
+}
+
+class Puller {
+  readonly #parts: InstanceParts;
+  readonly #executor: Executor;
+  readonly #judge: Judge;
+  readonly #answers: Answers;
+  readonly #inputs: readonly string[];
+  readonly #outputs: readonly string[];
+  /** Requests read at admission, by slot. Another instance may have taken them since. */
+  readonly #read = new Map<number, Request>();
+  readonly #digests = new Map<string, Int32Array>();
+  #told: Batching | undefined;
+
+  constructor(parts: InstanceParts) {
+    const { model, memory, heap, team, channel } = parts;
+    const info = infoOf(model);
+    this.#parts = parts;
+    this.#executor = new Executor(memory, team, heap);
+    this.#judge = new Judge(model.graph, info.inputs, memory);
+    this.#answers = new Answers(channel, heap);
+    this.#inputs = info.inputs.map((v) => v.name);
+    this.#outputs = info.outputs.map((v) => v.name);
+  }
+
+  /** Reads a request and says what it is to the scheduler. Under the lock: it must not fail, and must be quick. */
+  readonly admit = (slot: number): Admitted => {
+    if (!this.#parts.dispatch.merges) return { digest: undefined, rows: 1 };
+    const request = this.#request(slot);
+    this.#read.set(slot, request);
+    const { kind } = request;
+    return kind === undefined ? { digest: undefined, rows: 1 } : { digest: this.#digest(kind.key), rows: kind.rows };
+  };
+
+  /** Before sleeping: gives memory back. */
+  rest(): void {
+    this.#answers.reclaim();
+  }
+
+  /** Runs a task and finishes its requests. */
+  run({ slots, type }: Turn): Done {
+    this.#answers.reclaimOldest();
+    const requests: Request[] = [];
+    for (const slot of slots) {
+      if (this.#parts.channel.start(slot, this.#parts.index)) requests.push(this.#take(slot));
+      else this.#finish(slot, Status.cancelled, 0);
+    }
+    const begun = performance.now();
+    const measured = (rows: number) => ({ rows, milliseconds: performance.now() - begun });
+    if (requests.length === 0) return { type, measured: undefined, mergeable: true };
+    if (requests.length === 1) {
+      const answered = this.#alone(requests[0]!);
+      const { kind } = requests[0]!;
+      return { type, measured: answered && kind ? measured(kind.rows) : undefined, mergeable: true };
+    }
+    const { kind, values } = requests[0]!;
+    const verdict = this.#verdict(kind!, values);
+    if (verdict.proven && this.#together(requests, verdict)) {
+      const rows = requests.reduce((n, r) => n + r.kind!.rows, 0);
+      return { type, measured: measured(rows), mergeable: true };
+    }
+    for (const r of requests) {
+      this.#parts.channel.together(r.slot, 1);
+      this.#alone(r);
+    }
+    return { type, measured: undefined, mergeable: verdict.proven };
+  }
+
+  #request(slot: number): Request {
+    const { memory, channel, dispatch } = this.#parts;
+    const values = readValues(memory, channel.request(slot));
+    const wanted = (this.#executor.toHost(values.pop()!) as Tensor).data as Int32Array;
+    const kind = dispatch.merges ? this.#judge.kindOf(values, wanted) : undefined;
+    return { slot, generation: channel.generation(slot), values, wanted, kind };
+  }
+
+  /** The request in a slot, read before or now. */
+  #take(slot: number): Request {
+    const read = this.#read.get(slot);
+    this.#read.delete(slot);
+    return read !== undefined && read.generation === this.#parts.channel.generation(slot) ? read : this.#request(slot);
+  }
+
+  #digest(key: string): Int32Array {
+    let words = this.#digests.get(key);
+    if (words === undefined) {
+      words = new Int32Array(new Uint8Array(digest(key)).buffer);
+      this.#digests.set(key, words);
+      if (this.#digests.size > DIGESTS) this.#digests.delete(this.#digests.keys().next().value!);
+    }
+    return words;
+  }
+
+  #verdict(kind: Kind, values: readonly (Carried | undefined)[]): Verdict {
+    const verdict = this.#judge.judge(kind, values);
+    const { batching } = this.#judge;
+    if (batching !== undefined && batching !== this.#told) {
+      this.#told = batching;
+      this.#parts.judged(batching);
+    }
+    return verdict;
+  }
+
+  #finish(slot: number, status: Status, address: number): void {
+    this.#answers.hold(slot, address);
+    if (this.#parts.channel.finish(slot, status, address)) this.#parts.wake();
+  }
+
+  #names(wanted: Int32Array): string[] {
+    return Array.from(wanted, (i) => this.#outputs[i]!);
+  }
+
+  /** Runs one request by itself. True when it was answered. */
+  #alone({ slot, values, wanted }: Request): boolean {
+    const { program, channel, dispatch, memory, heap } = this.#parts;
+    try {
+      const feeds = new Map<string, Carried>();
+      this.#inputs.forEach((name, i) => {
+        if (values[i] !== undefined) feeds.set(name, values[i]);
+      });
+      const beforeStep = () => {
+        if (channel.aborted(slot)) throw new Aborted();
+      };
+      const write = (found: readonly Carried[]) => writeValues(memory, heap, found);
+      const address = this.#executor.run(program, feeds, this.#names(wanted), write, beforeStep);
+      dispatch.count(1);
+      this.#finish(slot, Status.answered, address);
+      return true;
+    } catch (error) {
+      dispatch.count(1);
+      if (error instanceof Aborted) this.#finish(slot, Status.cancelled, 0);
+      else this.#finish(slot, Status.failed, this.#writeError(error));
+      return false;
+    }
+  }
+
+  /** Runs requests of one kind as one batch. False when that failed: nothing is finished then. */
+  #together(requests: readonly Request[], verdict: Verdict & { readonly proven: true }): boolean {
+    const { program, channel, dispatch, memory, heap } = this.#parts;
+    const { axes, outputs } = verdict;
+    const [first] = requests as [Request];
+    const names = this.#names(first.wanted);
+    const feeds = new Map<string, Carried>();
+    this.#inputs.forEach((name, i) => {
+      const axis = axes[i];
+      const value = first.values[i];
+      if (value === undefined) return;
+      // All requests of a kind feed the same inputs; those without an axis are the same bits.
+      feeds.set(
+        name,
+        axis === undefined
+          ? value
+          : gather(
+              requests.map((r) => r.values[i] as Staged),
+              axis,
+            ),
+      );
+    });
+    const beforeStep = () => {
+      if (requests.every((r) => channel.aborted(r.slot))) throw new Aborted();
+    };
+    const answers: number[] = [];
+    try {
+      this.#executor.run(
+        program,
+        feeds,
+        names,
+        (found) => {
+          let begin = 0;
+          for (const { slot, kind } of requests) {
+            const { rows } = kind!;
+            const own = found.map((value, o): Carried => {
+              const held = outputs.get(names[o]!)!;
+              if (held === 'shared') return value;
+              return rowsOf(value, held.axis, begin * held.each, rows * held.each);
+            });
+            answers.push(channel.aborted(slot) ? 0 : writeValues(memory, heap, own));
+            begin += rows;
+          }
+        },
+        beforeStep,
+      );
+    } catch (error) {
+      for (const address of answers) if (address !== 0) heap.free(address);
+      if (!(error instanceof Aborted)) return false;
+      answers.length = 0;
+    }
+    dispatch.count(requests.length);
+    requests.forEach(({ slot }, i) => {
+      const address = answers[i] ?? 0;
+      channel.together(slot, requests.length);
+      this.#finish(slot, address === 0 ? Status.cancelled : Status.answered, address);
+    });
+    return true;
+  }
+
+  #writeError(error: unknown): number {
+    const { memory, heap } = this.#parts;
+    return writeValues(memory, heap, [new Tensor('string', [JSON.stringify(plainError(error))], [])]);
+  }
+}
+
+/** One request's part of a batch. An output that is an input is still in its parts. */
+function rowsOf(value: Carried, axis: number, begin: number, count: number): InMemory {
+  if (value !== null && 'kind' in value && value.kind === 'gathered' && value.axis === axis) {
+    let at = 0;
+    for (const part of value.parts) {
+      if (at === begin && part.dims[axis] === count) return part;
+      at += part.dims[axis]!;
+    }
+  }
+  return stripOf(value, axis, begin, count);
+}
+
+/** Stops a run between two steps. */
+class Aborted extends Error {}
