@@ -50,8 +50,9 @@ function apply(kind: i32, x: v128, alpha: v128, beta: v128): v128 {
   if (kind == SQUARE) return f32x4.mul(x, x);
   if (kind == CUBE) return f32x4.mul(f32x4.mul(x, x), x);
   if (kind == SHRINK) {
-    const below = v128.and(f32x4.add(x, beta), f32x4.lt(x, f32x4.neg(alpha)));
-    return v128.or(below, v128.and(f32x4.sub(x, beta), f32x4.gt(x, alpha)));
+    // With a negative lambd both conditions may hold: the first one counts.
+    const above = v128.and(f32x4.sub(x, beta), f32x4.gt(x, alpha));
+    return v128.bitselect(f32x4.add(x, beta), above, f32x4.lt(x, f32x4.neg(alpha)));
   }
   // Sign: ±1 with the sign of x where x is neither 0 nor NaN.
   const unit = v128.or(v128.and(x, splat(-0.0)), splat(1));

@@ -53,16 +53,9 @@ function cubicWeight(distance: number): number {
 }
 
 /** Taps along one axis of n pixels for a grid coordinate: pixel (−1: zero) and weight. */
-function gridTaps(
-  g: number,
-  n: number,
-  mode: number,
-  padding: number,
-  align: boolean,
-  round: (x: number) => number,
-): [number, number][] {
+function gridTaps(g: number, n: number, mode: number, padding: number, align: boolean): [number, number][] {
   let x = align ? ((g + 1) / 2) * (n - 1) : ((g + 1) * n - 1) / 2;
-  if (mode === 0) x = Number.isFinite(x) ? Math.sign(x) * round(Math.abs(x)) : x;
+  if (mode === 0) x = Number.isFinite(x) ? Math.sign(x) * roundEven(Math.abs(x)) : x;
   const [low, high] = align ? [0, n - 1] : [-0.5, n - 0.5];
   if (x < low || x > high) {
     if (padding === 1) x = Math.min(Math.max(x, 0), n - 1);
@@ -99,14 +92,12 @@ const GridSample = operator({
     const space = t.dims.slice(2);
     const strides = stridesOf(space);
     const [plane, points] = [sizeOf(space), sizeOf(dims.slice(2))];
-    // Halves go to the even pixel in two dimensions and away from zero in three, as PyTorch has it.
-    const round = space.length === 3 ? (x: number) => Math.floor(x + 0.5) : roundEven;
     const y = new Float64Array(sizeOf(dims));
     for (let n = 0; n < batch; n++)
       for (let p = 0; p < points; p++) {
         // Grid coordinates come innermost axis first.
         const axes = space.map((size, a) =>
-          gridTaps(grid[(n * points + p) * space.length + space.length - 1 - a]!, size, mode, padding, align, round),
+          gridTaps(grid[(n * points + p) * space.length + space.length - 1 - a]!, size, mode, padding, align),
         );
         let taps: [number, number][] = [[0, 1]];
         axes.forEach((list, a) => {

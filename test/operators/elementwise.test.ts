@@ -458,6 +458,11 @@ test('Shrink keeps every bit of 64-bit integers', () => {
   }
 });
 
+test('Shrink with a negative lambd asks below −lambd first', () => {
+  const attributes = { lambd: float(-1), bias: float(1) };
+  check({ op: 'Shrink', inputs: [new Tensor('float32', [-2, -1, -0.5, 0, 0.5, 1, 2, 3], [8])], attributes });
+});
+
 test('ThresholdedRelu of NaN is 0: it is not above alpha', () => {
   const t = { op: 'ThresholdedRelu', inputs: [new Tensor('float32', [Number.NaN, 2, 1, -1, Infinity], [5])] };
   assert.equal([...(runReference(t)[0] as Tensor<'float32'>).data], [0, 2, 0, 0, Infinity]);

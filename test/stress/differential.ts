@@ -15,7 +15,7 @@ import { damage } from './differential/damage.js';
 import { exceptions } from './differential/exceptions.js';
 import { families } from './differential/families.js';
 import { type Case, Generator } from './differential/generator.js';
-import { Oracle } from './differential/oracle.js';
+import { isInstalled, Oracle } from './differential/oracle.js';
 
 const { values: flags } = parseArgs({
   options: {
@@ -105,7 +105,8 @@ function describe(c: NodeTest): string {
   return `${c.op} opset ${c.opset} {${attrs.join(', ')}} ${c.outputs ?? 1} outputs, constants [${c.constants ?? []}]\n${c.inputs.map((x, i) => `      x${i} ${show(x)}`).join('\n')}`;
 }
 
-const oracle = new Oracle();
+const oracle = isInstalled() ? new Oracle() : undefined;
+if (oracle === undefined) console.log('onnxruntime-web is not installed (npm ci --prefix bench): Skep alone');
 let answered = 0;
 let lenient = 0;
 
@@ -134,7 +135,7 @@ async function judge(c: Case): Promise<Finding[]> {
     if (flags.invalid) return found;
     throw error;
   }
-  if (flags.invalid && !flags.lenient) return found;
+  if (oracle === undefined || (flags.invalid && !flags.lenient)) return found;
   if (flags.invalid && 'error' in reference) return found;
   const answer = await oracle.ask(model.bytes, model.feeds);
   if ('error' in answer) {
@@ -208,5 +209,5 @@ for (const op of allOperators()) {
   );
   for (const [kind, { count, first }] of kinds) console.log(`  ${kind} × ${count}\n    ${first}`);
 }
-await oracle.close();
+await oracle?.close();
 process.exitCode = total > 0 ? 1 : 0;

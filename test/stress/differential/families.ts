@@ -6,6 +6,7 @@ import type { Family } from './generator.js';
 import { indexing } from './indexing.js';
 import { linear } from './linear.js';
 import { movement } from './movement.js';
+import { quantized } from './quantized.js';
 import { recurrentFamily } from './recurrent.js';
 import { reductions } from './reductions.js';
 import { sampling } from './sampling.js';
@@ -17,6 +18,7 @@ export const families: Family = {
   ...reductions,
   ...linear,
   ...recurrentFamily,
+  ...quantized,
   ...sampling,
   ...control,
 };

@@ -1,5 +1,6 @@
 // onnxruntime-web as an oracle, in a thread of its own: a model that crashes or hangs it costs that thread and not the
 // run. The same file is the thread's program. It answers one model at a time.
+import { createRequire } from 'node:module';
 import { isMainThread, parentPort, Worker } from 'node:worker_threads';
 import { onnxruntimeWeb } from '../../../bench/lib/peers.js';
 import { Tensor } from '../../../src/tensor/tensor.js';
@@ -22,6 +23,16 @@ type Reply = { readonly outputs: Readonly<Record<string, Plain>> } | { readonly 
 
 /** How long a model may take before its thread is ended. */
 const PATIENCE = 30_000;
+
+/** True when onnxruntime-web is installed beside the benchmarks. */
+export function isInstalled(): boolean {
+  try {
+    createRequire(new URL('../../../../bench/package.json', import.meta.url)).resolve('onnxruntime-web');
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 /** Asks onnxruntime-web. `close` ends the thread. */
 export class Oracle {

@@ -37,8 +37,8 @@ function resize(g: Generator, opset: number) {
   const axes = opset >= 18 && g.chance(0.3) ? g.list(spatial, (i) => rank - spatial + i) : undefined;
   const over = axes === undefined ? g.list(rank, (i) => i) : axes;
   const sizes = over.map((i) => (i < rank - spatial ? x.dims[i]! : g.int(1, 9)));
-  const starts = over.map((i) => (i < rank - spatial ? 0 : g.pick([0, 0.2, -0.2])));
-  const ends = over.map((i) => (i < rank - spatial ? 1 : g.pick([1, 0.8, 1.3])));
+  const starts = over.map((i) => (i < rank - spatial ? 0 : g.pick([0, 0.21, -0.21])));
+  const ends = over.map((i) => (i < rank - spatial ? 1 : g.pick([1, 0.83, 1.37])));
   const roi = crop
     ? new Tensor('float32', [...starts, ...ends], [2 * over.length])
     : opset < 13
