@@ -10,7 +10,7 @@
 // depthwise.ts.
 import { at, Epilogue, finish, hasEpilogue } from './epilogue';
 import { loadLanes, storeLanes } from './simd';
-import { sweep } from './tile';
+import { sweep, sweepPair, sweepTall } from './tile';
 
 @unmanaged
 class PadSpatial {
@@ -94,6 +94,31 @@ class Conv extends Epilogue {
   panels: i32;
   chunk: i32;
   block: i32;
+  /** Rows of a panel of W, 4 or 6, and panels of pixels taken at a time, 1 or 2. */
+  tall: i32;
+  wide: i32;
+}
+
+/**
+ * W's rows times `taken` panels of 8 columns side by side, `panel` bytes apart; a panel's products go to `c`, rows `ldc`
+ * bytes apart, the next one's `gap` bytes behind. With all the tiles the same bits.
+ */
+// @ts-ignore: decorator
+@inline
+export function multiplyPanels(
+  w: usize, b: usize, panel: usize, taken: i32, c: usize, gap: usize, ldc: usize, k: i32, rows: i32, tall: i32, wide: i32,
+): void {
+  for (; wide == 2 && taken > 1; taken -= 2) {
+    sweepPair(w, b, panel, c, gap, ldc, k, rows, tall);
+    b += panel << 1;
+    c += gap << 1;
+  }
+  for (; taken > 0; --taken) {
+    if (tall == 6) sweepTall(w, b, c, ldc, k, rows);
+    else sweep(w, b, c, ldc, k, rows);
+    b += panel;
+    c += gap;
+  }
 }
 
 /** Floats from the start of a channel to the window of pixel `p`, the last one beyond the end. */
@@ -224,10 +249,9 @@ export function conv(params: usize, begin: i32, end: i32, scratch: usize): void 
       let b = packed;
       for (let p = pixel; p < pixelEnd; p += TOGETHER << 3) {
         const columns = min(TOGETHER << 3, pixelEnd - p);
-        for (let t = scratch, left = columns; left > 0; left -= 8, t += 32) {
-          sweep(w, b, t, ldt, k, rows);
-          b += panelBytes;
-        }
+        const taken = (columns + 7) >> 3;
+        multiplyPanels(w, b, panelBytes, taken, scratch, 32, ldt, k, rows, c.tall, c.wide);
+        b += <usize>taken * panelBytes;
         const y = c.y + ((<usize>outRow * <usize>pixels + <usize>p) << 2);
         const bias = at(c.bias, channel, c.biasRow, p, c.biasColumn);
         const residual = at(c.residual, outRow, c.residualRow, p, c.residualColumn);

@@ -9,10 +9,10 @@
 // depend neither on its neighbours nor on how the work is divided. U is made by src/operators/winograd.ts; the input is
 // padded already, so far that every tile is whole.
 import { epilogue } from './activation';
+import { multiplyPanels } from './conv';
 import { at, Epilogue } from './epilogue';
 import { madd } from './math';
 import { loadLanes, storeLanes } from './simd';
-import { sweep } from './tile';
 
 // Points a and b, and their powers.
 const A: f32 = 0.625;
@@ -49,6 +49,9 @@ class Winograd extends Epilogue {
   /** Panels of 8 tiles a unit takes; output channels a unit computes. */
   panels: i32;
   chunk: i32;
+  /** Rows of a panel of W, 4 or 6, and panels of tiles taken at a time, 1 or 2. */
+  tall: i32;
+  wide: i32;
 }
 
 /** Bᵀ times a column d0 … d5; results `step` bytes apart. */
@@ -256,9 +259,7 @@ export function winograd(params: usize, begin: i32, end: i32, scratch: usize): v
     let b = v;
     let to = products;
     for (let point = 0; point < 36; point++) {
-      for (let p = 0; p < panels; p++) {
-        sweep(w, b + <usize>p * panelBytes, to + <usize>p * mPanel, 32, k, rows);
-      }
+      multiplyPanels(w, b, panelBytes, panels, to, mPanel, 32, k, rows, c.tall, c.wide);
       w += matrix;
       b += vStep;
       to += mStep;

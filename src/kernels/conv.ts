@@ -37,6 +37,8 @@ export const conv = {
     panels: 'i32',
     chunk: 'i32',
     block: 'i32',
+    tall: 'i32',
+    wide: 'i32',
   },
   depthwise: {
     ...epilogueFields,
@@ -72,6 +74,8 @@ export const conv = {
     width: 'i32',
     panels: 'i32',
     chunk: 'i32',
+    tall: 'i32',
+    wide: 'i32',
   },
   col2im: {
     ...epilogueFields,

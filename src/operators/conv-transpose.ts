@@ -71,7 +71,7 @@ function lower(call: LowerCall<ConvTransposeAttributes>, activation?: BoundActiv
   if (inPixels > 0) {
     // W of a group is [channels, m · taps]: the product takes its transpose.
     const stride = channels * rows;
-    const w = placeA(call, { input: 1, matrices: groups, stride, row: 1, column: rows }, rows, channels, 4);
+    const w = placeA(call, { input: 1, matrices: groups, stride, row: 1, column: rows }, rows, channels);
     const shape = {
       images: batch,
       groups,

@@ -6,6 +6,7 @@
 //   3×3 with constant weights             winograd, where it pays and is not switched off
 //   up to three spatial axes              conv, an implicit matrix product (a 1×1 window is one with a single tap)
 //   more                                  no kernel
+import { heightFor } from '../kernels/tile.js';
 import { decode } from '../tensor/convert.js';
 import { sizeOf, stridesOf } from '../tensor/shape.js';
 import {
@@ -152,7 +153,7 @@ export interface ConvShape {
   readonly steps: ReturnType<typeof pixelSteps>;
 }
 
-/** Appends a conv step: chooses how many panels and output channels a unit takes. */
+/** Appends a conv step, W packed in panels as high as `placeA` chooses: it chooses how many panels and output channels a unit takes. */
 export function convStep(
   call: LowerCall<unknown>,
   x: Address,
@@ -171,8 +172,9 @@ export function convStep(
   const spans = Math.ceil(allPanels / panels);
   // Enough units for several threads; packing is repeated for every chunk of output channels.
   const split = Math.max(1, Math.min(Math.ceil(16 / (s.images * s.groups * spans)), Math.floor(s.m / 32)));
-  const chunk = Math.ceil(s.m / split / 4) * 4;
-  const block = Math.max(4, Math.min(64, Math.floor(32_768 / k / 4) * 4));
+  const height = heightFor(call.tile, s.m);
+  const chunk = Math.ceil(s.m / split / height) * height;
+  const block = Math.max(height, Math.min(60, Math.floor(32_768 / k / height) * height));
   call.threadScratch(block * 8 * 32 + panels * k * 32);
   const flops = 2 * s.images * s.groups * s.m * k * s.pixels;
   call.step(
@@ -194,6 +196,8 @@ export function convStep(
       panels,
       chunk,
       block,
+      tall: height,
+      wide: call.tile.width,
     },
     {
       units: s.images * s.groups * spans * Math.ceil(s.m / chunk),
@@ -259,7 +263,7 @@ function lower(call: LowerCall<ConvAttributes>, g: ConvGeometry, rest: Epilogue)
     );
     return true;
   }
-  const w = placeA(call, { input: 1, matrices: groups, stride: m * k, row: k, column: 1 }, m, k, 4);
+  const w = placeA(call, { input: 1, matrices: groups, stride: m * k, row: k, column: 1 }, m, k);
   const imageStride = groups * channels * channelStride;
   const shape = { images: batch, groups, m, channels, imageStride, channelStride, pixels, taps: offsets, steps };
   convStep(call, x, w, call.out(0), shape, epilogue);

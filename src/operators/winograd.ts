@@ -2,6 +2,7 @@
 // image alone, so that an image's bits do not depend on its batch; the weights' transformation, once a model; the step.
 // Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015, section 4; other points.
 import { packRowPanels } from '../kernels/gemm.js';
+import { heightFor } from '../kernels/tile.js';
 import { decode } from '../tensor/convert.js';
 import type { Axis, ConvGeometry } from './conv-geometry.js';
 import { type Epilogue, epilogueParams } from './epilogue.js';
@@ -60,20 +61,21 @@ export function winogradAxis(a: Axis): Axis {
   return { ...a, padEnd: 4 * tilesOf(a) + 2 - a.input - a.padBegin };
 }
 
-/** Appends the step; x is padded as `winogradAxis` says to planes of `height`×`width`. */
+/** Appends the step; x is padded as `winogradAxis` says to planes of these sizes. */
 export function winogradStep(
   call: LowerCall<unknown>,
   g: ConvGeometry,
   x: Address,
-  height: number,
-  width: number,
+  planeHeight: number,
+  planeWidth: number,
   epilogue: Epilogue,
 ): void {
   const { batch, groups, m, channels } = g;
   const [h, v] = g.axes as [Axis, Axis];
   const { value } = call.input(1);
   const count = m * channels;
-  const w = call.constant('winograd 4×4', groups * POINTS * count * 4, (bytes) => {
+  const height = heightFor(call.tile, m);
+  const w = call.constant(`winograd 4×4, panels of ${height}`, groups * POINTS * count * 4, (bytes) => {
     const into = new Float32Array(bytes.buffer, bytes.byteOffset, groups * POINTS * count);
     const filters = decode(value!);
     for (let group = 0; group < groups; group++) {
@@ -85,14 +87,14 @@ export function winogradStep(
           { data, offset: p * count, row: channels, column: 1 },
           m,
           channels,
-          4,
+          height,
         );
     }
   });
   const tiles = batch * tilesOf(h) * tilesOf(v);
   const all = Math.ceil(tiles / 8);
   // Some panels for each reading of the weights, all of it within a level-2 cache.
-  const chunk = Math.min(64, Math.ceil(m / 4) * 4);
+  const chunk = Math.min(60, Math.ceil(m / height) * height);
   const most = Math.max(1, Math.floor(600_000 / (POINTS * 32 * (channels + chunk))));
   const panels = Math.ceil(all / Math.ceil(all / most));
   call.threadScratch(576 + 256 + panels * 32 + POINTS * (panels * (channels + chunk) * 32 + 128));
@@ -108,15 +110,17 @@ export function winogradStep(
       groups,
       m,
       channels,
-      imageStride: groups * channels * height * width,
-      channelStride: height * width,
-      rowStride: width,
+      imageStride: groups * channels * planeHeight * planeWidth,
+      channelStride: planeHeight * planeWidth,
+      rowStride: planeWidth,
       tilesHigh: tilesOf(h),
       tilesWide: tilesOf(v),
       height: h.output,
       width: v.output,
       panels,
       chunk,
+      tall: height,
+      wide: call.tile.width,
     },
     {
       units: groups * spans * Math.ceil(m / chunk),
