@@ -5,6 +5,7 @@
 //              the columns of a few panels of 8 pixels into scratch and sweeps output channels over them; the whole
 //              matrix of columns never exists.
 //   col2im     the second half of a transposed convolution
+//   interleave the same where windows of width 2 lie side by side
 //
 // The products of an output element are added in the order of k, from zero. One input channel an output channel is
 // depthwise.ts.
@@ -326,6 +327,50 @@ export function col2im(params: usize, begin: i32, end: i32, scratch: usize): voi
     if (hasEpilogue(c)) {
       const bias = at(c.bias, u % c.channels, c.biasRow, 0, 0);
       finish(c, y, 0, y, 0, 1, pixels, bias, at(c.residual, u, c.residualRow, 0, 0));
+    }
+  }
+}
+
+@unmanaged
+class Interleave extends Epilogue {
+  /** [planes, kernelHeight · 2 taps, input pixels]. */
+  columns: usize;
+  /** [planes, inHeight · kernelHeight, inWidth · 2]. */
+  y: usize;
+  channels: i32;
+  inHeight: i32;
+  inWidth: i32;
+  kernelHeight: i32;
+}
+
+/** Taps of windows that lie side by side, 2 wide: nothing is added, rows are woven. Units: planes × input rows. */
+export function interleave(params: usize, begin: i32, end: i32, scratch: usize): void {
+  const c = changetype<Interleave>(params);
+  const width = c.inWidth;
+  const tapBytes = <usize>(c.inHeight * width) << 2;
+  const rowBytes = <usize>width << 3;
+  let y = c.y + <usize>begin * <usize>c.kernelHeight * rowBytes;
+  for (let u = begin; u < end; u++) {
+    const plane = u / c.inHeight;
+    let even = c.columns + <usize>(plane * c.kernelHeight * 2) * tapBytes + ((<usize>((u - plane * c.inHeight) * width)) << 2);
+    const bias = at(c.bias, plane % c.channels, c.biasRow, 0, 0);
+    for (let r = 0; r < c.kernelHeight; r++) {
+      const odd = even + tapBytes;
+      let o: usize = 0;
+      let j = 0;
+      for (; j + 4 <= width; j += 4, o += 16) {
+        const a = v128.load(even + o);
+        const b = v128.load(odd + o);
+        v128.store(y + 2 * o, v128.shuffle<f32>(a, b, 0, 4, 1, 5));
+        v128.store(y + 2 * o, v128.shuffle<f32>(a, b, 2, 6, 3, 7), 16);
+      }
+      for (; j < width; j++, o += 4) {
+        f32.store(y + 2 * o, f32.load(even + o));
+        f32.store(y + 2 * o, f32.load(odd + o), 4);
+      }
+      if (hasEpilogue(c)) finish(c, y, 0, y, 0, 1, width << 1, bias, 0);
+      even = odd + tapBytes;
+      y += rowBytes;
     }
   }
 }

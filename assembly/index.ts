@@ -6,7 +6,7 @@ export { topK } from './selection';
 export { copy, tableCopy, transpose, trilu } from './movement';
 export * from './unary';
 export { gemm, packA, packB } from './gemm';
-export { col2im, conv, padSpatial } from './conv';
+export { col2im, conv, interleave, padSpatial } from './conv';
 export { depthwise } from './depthwise';
 export { winograd } from './winograd';
 export * from './broadcast';

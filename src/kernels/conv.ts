@@ -101,4 +101,13 @@ export const conv = {
     padHeight: 'i32',
     padWidth: 'i32',
   },
+  interleave: {
+    ...epilogueFields,
+    columns: 'ptr',
+    y: 'ptr',
+    channels: 'i32',
+    inHeight: 'i32',
+    inWidth: 'i32',
+    kernelHeight: 'i32',
+  },
 } as const satisfies Record<string, Fields>;

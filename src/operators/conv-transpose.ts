@@ -1,6 +1,7 @@
 // ConvTranspose (versions 1, 11, 22): every input pixel spreads over a window of the output, which is what Conv's
 // gradient does. `skep:ConvTranspose` adds an activation. It lowers to a product of the transposed weights with X, one
-// column of taps an input pixel, and col2im, which adds the taps where they fall, in their order.
+// column of taps an input pixel, and col2im, which adds the taps where they fall, in their order; or interleave, where
+// windows 2 wide lie side by side.
 import { decode } from '../tensor/convert.js';
 import { stridesOf } from '../tensor/shape.js';
 import { ints } from './attributes.js';
@@ -60,6 +61,12 @@ function reference(call: ReferenceCall<ConvTransposeAttributes>, g: ConvGeometry
   return y;
 }
 
+/** Windows that cover the axis without a gap or an overlap. */
+const sideBySide = (a: Axis) =>
+  a.kernel === a.stride && a.dilation === 1 && a.output === a.input * a.stride && a.padBegin === 0;
+
+const isFlat = (a: Axis) => a.input === 1 && a.output === 1 && a.kernel === 1;
+
 function lower(call: LowerCall<ConvTransposeAttributes>, activation?: BoundActivation): boolean {
   const g = convTransposeGeometry(call);
   const axes = threeAxes(g.axes);
@@ -86,13 +93,21 @@ function lower(call: LowerCall<ConvTransposeAttributes>, activation?: BoundActiv
     convStep(call, call.in(0), w, columns, shape, {});
   }
   const [d, h, v] = axes;
+  const epilogue = epilogueParams({
+    ...(activation && { activation }),
+    ...(call.has(2) && { bias: { at: call.in(2), row: 1, column: 0 } }),
+  });
+  if (isFlat(d) && sideBySide(h) && sideBySide(v) && v.kernel === 2) {
+    const planes = batch * groups * m;
+    const numbers = { channels: groups * m, inHeight: h.input, inWidth: v.input, kernelHeight: h.kernel };
+    const work = { units: planes * h.input, grain: Math.ceil(8192 / (taps * v.input)) };
+    call.step('interleave', { ...epilogue, columns, y: call.out(0), ...numbers }, work);
+    return true;
+  }
   call.step(
     'col2im',
     {
-      ...epilogueParams({
-        ...(activation && { activation }),
-        ...(call.has(2) && { bias: { at: call.in(2), row: 1, column: 0 } }),
-      }),
+      ...epilogue,
       columns,
       y: call.out(0),
       channels: groups * m,

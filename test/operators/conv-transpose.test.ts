@@ -56,6 +56,31 @@ function inputsOf(g: Geometry): Tensor<'float32'>[] {
 
 const padsOf = (g: Geometry) => ints([...g.axes.map((a) => a.padBegin), ...g.axes.map((a) => a.padEnd)]);
 
+test('windows that lie side by side', () => {
+  const sizes = fc.record({ h: fc.integer({ min: 1, max: 9 }), w: fc.integer({ min: 1, max: 19 }) });
+  const kernelHeight = fc.integer({ min: 1, max: 3 });
+  const names = fc.constantFrom('none', 'relu', 'sigmoid', 'hardSwish');
+  const property = fc.property(
+    geometry,
+    sizes,
+    kernelHeight,
+    names,
+    fc.boolean(),
+    (g, { h, w }, kernel, name, flat) => {
+      const axisOf = (input: number, size: number) =>
+        ({ input, kernel: size, stride: size, dilation: 1, padBegin: 0, padEnd: 0, extra: 0 }) satisfies AxisCase;
+      const axes = flat ? [axisOf(w, 2)] : [axisOf(h, kernel), axisOf(w, 2)];
+      const side = { ...g, axes };
+      const inputs = inputsOf(side);
+      const attributes = { ...attributesOf(side), activation: string(name) };
+      const t = { op: 'ConvTranspose', domain: 'skep', opset: 1, inputs, constants: [1], attributes };
+      check(t, { rtol: 2e-5, atol: 1e-5 });
+      assert.ok(runKernels(t).kernels.includes('interleave'));
+    },
+  );
+  fc.assert(property, { numRuns: 60 });
+});
+
 test('ConvTranspose in one to three dimensions', () => {
   const modes = fc.constantFrom('pads', 'shape', 'SAME_UPPER', 'SAME_LOWER', 'VALID');
   const property = fc.property(
