@@ -16,8 +16,6 @@ import { giveSlot, type State, takeSlot } from './state.js';
 export const edgeOf = (reference: number): number => ~reference - 1;
 const referenceTo = (edge: number): number => ~(edge + 1);
 
-export const statusOf = (s: State, node: number): number => s.m[s.node(node) + L.N_STATUS]! & L.STATUS_MASK;
-
 export function setStatus(s: State, node: number, status: number): void {
   const n = s.node(node);
   s.m[n + L.N_STATUS] = (s.m[n + L.N_STATUS]! & ~L.STATUS_MASK) | status;

@@ -25,7 +25,6 @@ import {
 import type { Dim, Graph } from './graph.js';
 
 export { float, type Value } from './builder-core.js';
-export type { Operand } from './builder-elementwise.js';
 
 /** A convolution's window and its groups. */
 export interface ConvOptions extends WindowOptions {

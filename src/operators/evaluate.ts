@@ -11,7 +11,6 @@ import {
   callError,
   type HostValue,
   type InferCall,
-  type Inferred,
   type Operator,
   type ReferenceCall,
   type TensorInfo,
@@ -159,12 +158,6 @@ export class Evaluation extends CallBase implements ReferenceCall<never> {
   run(graph: Graph, inputs: readonly HostValue[]): HostValue[] {
     return this.#run(graph, inputs);
   }
-}
-
-/** Runs `infer` of a node. */
-export function infer(node: Node, inputs: readonly (TensorInfo | undefined)[]): Inferred {
-  const { operator, attributes } = resolve(node);
-  return operator.infer(new Inference(node, attributes, inputs));
 }
 
 /**

@@ -1,6 +1,6 @@
 // How the virtual experiments are set up, shared by the tests that gate on them and the bench that prints them. Load is
 // a share of capacity, and capacity is what full batches of equal, mean lengths would give.
-import { type Aimd, Buckets, DepthWise, OneByOne, Padding, Timeout } from '../../src/cellular/baselines.js';
+import { Buckets, DepthWise, OneByOne, Padding, Timeout } from '../../src/cellular/baselines.js';
 import { CellularPolicy } from '../../src/cellular/cellular-policy.js';
 import type { SchedulerOptions } from '../../src/cellular/options.js';
 import type { Policy, WorkItem } from '../../src/cellular/policy.js';
@@ -70,7 +70,6 @@ export const depthWise =
   (requests: number): Make =>
   () =>
     new DepthWise(requests);
-export type { Aimd };
 
 /** Runs one policy at a load, Poisson arrivals; the same seed gives all policies the same arrivals and requests. */
 export function run(setup: Setup, load: number, make: Make): Report {
