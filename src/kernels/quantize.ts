@@ -1,5 +1,4 @@
 // Parameter blocks of quantization (assembly/quantize.ts): which scale an element has is pictured there.
-import type { DataType } from '../tensor/types.js';
 
 const fields = {
   x: 'ptr',
@@ -30,7 +29,7 @@ export const quantization = {
 export const quantizeChunk = 4096;
 
 /** Codes of quantized element types. */
-export const integerCodes: Readonly<Partial<Record<DataType, number>>> = {
+export const integerCodes: Readonly<Partial<Record<string, number>>> = {
   int8: 0,
   uint8: 1,
   int16: 2,

@@ -11,6 +11,7 @@ import {
   callError,
   type HostValue,
   type InferCall,
+  type Inferred,
   type Operator,
   type ReferenceCall,
   type TensorInfo,
@@ -158,6 +159,12 @@ export class Evaluation extends CallBase implements ReferenceCall<never> {
   run(graph: Graph, inputs: readonly HostValue[]): HostValue[] {
     return this.#run(graph, inputs);
   }
+}
+
+/** Runs `infer` of a node. */
+export function infer(node: Node, inputs: readonly (TensorInfo | undefined)[]): Inferred {
+  const { operator, attributes } = resolve(node);
+  return operator.infer(new Inference(node, attributes, inputs));
 }
 
 /**

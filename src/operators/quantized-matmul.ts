@@ -287,7 +287,7 @@ const dynamicQuantizeMatMul = operator({
 });
 
 /** Types that a kernel gives. */
-export type IntegerResultType = keyof typeof integerResults;
+type IntegerResultType = keyof typeof integerResults;
 
 export const quantizedMatMulOperators: readonly Operator[] = [
   matMulInteger,
