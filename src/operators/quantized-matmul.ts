@@ -287,7 +287,6 @@ const dynamicQuantizeMatMul = operator({
 });
 
 /** Types that a kernel gives. */
-type IntegerResultType = keyof typeof integerResults;
 
 export const quantizedMatMulOperators: readonly Operator[] = [
   matMulInteger,
