@@ -1,7 +1,6 @@
 // Matrix products of quantized tensors: MatMulInteger (int32 sums), QLinearMatMul (requantized), and com.microsoft's
 // MatMulIntegerToFloat and DynamicQuantizeMatMul (scaled to float32). Zero points and scales are of the tensor, of rows
 // of A, or of columns of B. Sums are exact; scaling is in float32, in onnxruntime's order: scales first, then one product.
-import type { integerResults } from '../kernels/integer.js';
 import { decode, encode } from '../tensor/convert.js';
 import { formatShape } from '../tensor/errors.js';
 import { sameShape, sizeOf } from '../tensor/shape.js';
@@ -285,8 +284,6 @@ const dynamicQuantizeMatMul = operator({
     return true;
   },
 });
-
-/** Types that a kernel gives. */
 
 export const quantizedMatMulOperators: readonly Operator[] = [
   matMulInteger,
