@@ -41,8 +41,8 @@ class ReduceF32 {
   /** The last reduced group: length and stride. */
   n: i32;
   stride: i32;
-  /** Factor of the result. */
-  scale: f32;
+  /** A sum is divided by this: 1, or for a mean how many elements are joined. */
+  divisor: i32;
 }
 
 // @ts-ignore: decorator
@@ -92,11 +92,10 @@ function merge(op: i32, a: v128, b: v128): v128 {
 
 // @ts-ignore: decorator
 @inline
-function finish(op: i32, v: v128, m: v128, scale: v128): v128 {
+function finish(op: i32, v: v128, m: v128): v128 {
   if (op == L2) return f32x4.sqrt(v);
   if (op == LOG_SUM) return log(v);
   if (op == LOG_SUM_EXP) return f32x4.add(log(v), m);
-  if (op == SUM) return f32x4.mul(v, scale);
   return v;
 }
 
@@ -140,13 +139,80 @@ function row(op: i32, x: usize, p: ReduceF32, m: v128): v128 {
   return merge(op, across(op, merge(op, merge(op, a, b), merge(op, c, d))), t);
 }
 
+// Sums and means are added up in float64 and rounded once: as exact as the reference, whatever the length, so that a
+// quantizer behind a mean rounds the same way.
+
+/** Sum of runs of n contiguous floats, over the divisor. */
+// @ts-ignore: decorator
+@inline
+function sumRow(x: usize, p: ReduceF32): f32 {
+  const n = p.n;
+  let a = f64x2.splat(0);
+  let b = a;
+  let t: f64 = 0;
+  for (let o = 0; o < p.outerCount; o++) {
+    let at = x + (<usize>offsetOf(o, p.outerRank, p.outerDims, p.outerStrides) << 2);
+    let i = 0;
+    for (; i + 4 <= n; i += 4) {
+      const v = v128.load(at);
+      a = f64x2.add(a, f64x2.promote_low_f32x4(v));
+      b = f64x2.add(b, f64x2.promote_low_f32x4(v128.shuffle<f32>(v, v, 2, 3, 0, 1)));
+      at += 16;
+    }
+    for (; i < n; i++) {
+      t += <f64>f32.load(at);
+      at += 4;
+    }
+  }
+  a = f64x2.add(a, b);
+  return <f32>((f64x2.extract_lane(a, 0) + f64x2.extract_lane(a, 1) + t) / <f64>p.divisor);
+}
+
+/** Sums of up to 16 neighbouring columns. */
+function sumColumns(width: i32, x: usize, y: usize, p: ReduceF32): void {
+  const n = p.n;
+  const stride = <usize>p.stride << 2;
+  const divisor = f64x2.splat(<f64>p.divisor);
+  let column = 0;
+  for (; column + 4 <= width; column += 4) {
+    let a = f64x2.splat(0);
+    let b = a;
+    for (let o = 0; o < p.outerCount; o++) {
+      let at = x + (<usize>offsetOf(o, p.outerRank, p.outerDims, p.outerStrides) << 2);
+      for (let i = 0; i < n; i++) {
+        const v = v128.load(at);
+        a = f64x2.add(a, f64x2.promote_low_f32x4(v));
+        b = f64x2.add(b, f64x2.promote_low_f32x4(v128.shuffle<f32>(v, v, 2, 3, 0, 1)));
+        at += stride;
+      }
+    }
+    const low = f32x4.demote_f64x2_zero(f64x2.div(a, divisor));
+    const high = f32x4.demote_f64x2_zero(f64x2.div(b, divisor));
+    v128.store(y, v128.shuffle<f32>(low, high, 0, 1, 4, 5));
+    x += 16;
+    y += 16;
+  }
+  for (; column < width; column++) {
+    let sum: f64 = 0;
+    for (let o = 0; o < p.outerCount; o++) {
+      let at = x + (<usize>offsetOf(o, p.outerRank, p.outerDims, p.outerStrides) << 2);
+      for (let i = 0; i < n; i++) {
+        sum += <f64>f32.load(at);
+        at += stride;
+      }
+    }
+    f32.store(y, <f32>(sum / <f64>p.divisor));
+    x += 4;
+    y += 4;
+  }
+}
+
 /** 1, 4 or 16 neighbouring columns; a single one is repeated in all lanes. */
 // @ts-ignore: decorator
 @inline
 function columns(op: i32, width: i32, x: usize, y: usize, p: ReduceF32): void {
   const n = p.n;
   const stride = <usize>p.stride << 2;
-  const scale = splat(p.scale);
   let m0 = splat(0);
   let m1 = m0;
   let m2 = m0;
@@ -186,13 +252,13 @@ function columns(op: i32, width: i32, x: usize, y: usize, p: ReduceF32): void {
       at += stride;
     }
   }
-  a = finish(op, a, m0, scale);
+  a = finish(op, a, m0);
   if (width == 1) f32.store(y, f32x4.extract_lane(a, 0));
   else v128.store(y, a);
   if (width == 16) {
-    v128.store(y, finish(op, b, m1, scale), 16);
-    v128.store(y, finish(op, c, m2, scale), 32);
-    v128.store(y, finish(op, d, m3, scale), 48);
+    v128.store(y, finish(op, b, m1), 16);
+    v128.store(y, finish(op, c, m2), 32);
+    v128.store(y, finish(op, d, m3), 48);
   }
 }
 
@@ -207,12 +273,15 @@ function finite(x: v128): v128 {
 @inline
 function reduce(op: i32, p: ReduceF32, begin: i32, end: i32): void {
   if (p.rows) {
-    const scale = splat(p.scale);
     for (let u = begin; u < end; u++) {
       const x = p.x + (<usize>offsetOf(u, p.keptRank, p.keptDims, p.keptStrides) << 2);
+      if (op == SUM) {
+        f32.store(p.y + (<usize>u << 2), sumRow(x, p));
+        continue;
+      }
       let m = splat(0);
       if (op == LOG_SUM_EXP) m = finite(row(MAX, x, p, m));
-      f32.store(p.y + (<usize>u << 2), f32x4.extract_lane(finish(op, row(op, x, p, m), m, scale), 0));
+      f32.store(p.y + (<usize>u << 2), f32x4.extract_lane(finish(op, row(op, x, p, m), m), 0));
     }
     return;
   }
@@ -224,6 +293,10 @@ function reduce(op: i32, p: ReduceF32, begin: i32, end: i32): void {
     const last = min(column + COLUMNS, inner);
     let x = p.x + (<usize>(offsetOf(outer, p.keptRank, p.keptDims, p.keptStrides) + column) << 2);
     let y = p.y + (<usize>(outer * inner + column) << 2);
+    if (op == SUM) {
+      sumColumns(last - column, x, y, p);
+      continue;
+    }
     if (last - column == COLUMNS) {
       columns(op, 16, x, y, p);
       continue;

@@ -2,7 +2,7 @@
 // run is told in assembly/reduce.ts and assembly/normalize.ts.
 
 export const reduce = {
-  /** y = scale · op over the reduced axes. Units: output elements (rows), or 16 neighbouring ones (columns). */
+  /** y = op over the reduced axes, a sum over the divisor. Units: output elements (rows), or 16 neighbouring ones (columns). */
   reduceF32: {
     x: 'ptr',
     y: 'ptr',
@@ -18,7 +18,7 @@ export const reduce = {
     outerCount: 'i32',
     n: 'i32',
     stride: 'i32',
-    scale: 'f32',
+    divisor: 'i32',
   },
   /** y (int64) = index of the extreme of n floats `inner` apart. Units: output elements. */
   argF32: { x: 'ptr', y: 'ptr', n: 'i32', inner: 'i32', smallest: 'i32', last: 'i32' },
@@ -81,7 +81,7 @@ export const reduce = {
   },
 } as const;
 
-/** Codes of `reduceF32`. Mean is sum with a scale. */
+/** Codes of `reduceF32`. Mean is sum with a divisor. */
 export const reduceCodes = {
   sum: 0,
   max: 1,

@@ -324,7 +324,7 @@ function global(
       const { type, dims } = call.input(0);
       const code = codeOf(call.attributes.p);
       if (type !== 'float32' || code === undefined) return false;
-      const scale = name === 'GlobalAveragePool' ? 1 / sizeOf(dims.slice(2)) : 1;
+      const divisor = name === 'GlobalAveragePool' ? sizeOf(dims.slice(2)) : 1;
       // Without spatial axes there is nothing to join: rows of one element.
       const shape = dims.length === 2 ? [...dims, 1] : dims;
       lowerReduce(
@@ -332,7 +332,7 @@ function global(
         shape,
         shape.map((_, i) => i >= 2),
         code,
-        scale,
+        divisor,
         1,
       );
       return true;

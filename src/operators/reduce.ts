@@ -184,7 +184,7 @@ function reduction(r: Reduction): Operator {
       if (type !== 'float32') return false;
       const reduced = reducedAxes(call);
       const count = sizeOf(dims.filter((_, i) => reduced[i]));
-      lowerReduce(call, dims, reduced, r.code, r.mean === true ? 1 / count : 1, r.flops);
+      lowerReduce(call, dims, reduced, r.code, r.mean === true ? count : 1, r.flops);
       return true;
     },
   });
@@ -233,7 +233,7 @@ export function lowerReduce(
   dims: readonly number[],
   reducedFlags: readonly boolean[],
   op: number,
-  scale: number,
+  divisor: number,
   flops: number,
 ): void {
   const groups = groupsOf(dims, reducedFlags);
@@ -262,7 +262,7 @@ export function lowerReduce(
       outerCount: outer.reduce((a, g) => a * g.size, 1),
       n: last.size,
       stride: last.stride,
-      scale,
+      divisor,
     },
     { units, grain: Math.max(1, Math.ceil(4096 / Math.max(1, size / Math.max(1, units)))), flops: size * flops },
   );
