@@ -7,6 +7,7 @@ export { copy, tableCopy, transpose, trilu } from './movement';
 export * from './unary';
 export { gemm, packA, packB } from './gemm';
 export { col2im, conv, interleave, padSpatial } from './conv';
+export { gemmInt8, quantizeRows } from './int8';
 export { depthwise } from './depthwise';
 export { winograd } from './winograd';
 export * from './broadcast';

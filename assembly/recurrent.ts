@@ -8,6 +8,7 @@
 //
 // Rows do not mix, so a row's bits do not depend on the batch.
 import { activate } from './activation';
+import { sweepInt8, wideInt8x3, wideInt8x4 } from './int8';
 import { clamp } from './math';
 import { loadLanes, storeLanes } from './simd';
 import { sweep, sweepPair, sweepTall, wide1x3, wide1x4 } from './tile';
@@ -52,6 +53,10 @@ class Recurrent {
   /** Rows of a packed state's panel, 4 or 6, and gates multiplied at a time, 1 or 2. */
   height: i32;
   width: i32;
+  /** Weights as int8: their scales, a column of every panel of r; the state (or the reset state) quantized, and its scales. */
+  rScales: usize;
+  quantized: usize;
+  rowScales: usize;
 }
 
 /** Activation `i`, an entry of the list. */
@@ -133,6 +138,30 @@ function multiplyState(
   scratch: usize,
 ): void {
   const k = p.hidden;
+  if (p.rScales != 0) {
+    const pairs = (k + 1) >> 1;
+    const panels = (k + 7) >> 3;
+    const stateRow = direction * p.batch + row;
+    const a = p.quantized + ((<usize>stateRow * <usize>pairs) << 2);
+    let at = (direction * all + first) * panels + panel;
+    if (rows == 1 && gates >= 3) {
+      const b = p.r + ((<usize>at * <usize>pairs) << 4);
+      const panelBytes = (<usize>panels * <usize>pairs) << 4;
+      const scale = p.rowScales + (<usize>stateRow << 2);
+      const column = p.rScales + (<usize>at << 5);
+      const apart = <usize>panels << 5;
+      if (gates == 4) wideInt8x4(a, b, panelBytes, pairs, scale, column, apart, scratch, GATE);
+      else wideInt8x3(a, b, panelBytes, pairs, scale, column, apart, scratch, GATE);
+      return;
+    }
+    for (let gate = 0; gate < gates; gate++) {
+      const b = p.r + ((<usize>at * <usize>pairs) << 4);
+      sweepInt8(a, b, pairs, p.rowScales + (<usize>stateRow << 2), p.rScales + (<usize>at << 5), scratch, 32, rows);
+      scratch += GATE;
+      at += panels;
+    }
+    return;
+  }
   const panelBytes = <usize>k << 5;
   const gateBytes = <usize>((k + 7) >> 3) * panelBytes;
   const a = state + (<usize>((direction * p.batch + row) * k) << 2);

@@ -3,6 +3,7 @@
 import type { ConstantPool, Plan } from '../compiler/plan.js';
 import { Program } from '../compiler/program.js';
 import { type Graph, type Node, subgraphsOf } from '../graph/graph.js';
+import type { RoundingError, WeightType } from '../kernels/int8.js';
 import type { Build } from '../kernels/module.js';
 import type { TensorInfo } from '../operators/operator.js';
 import { formatNode } from '../tensor/errors.js';
@@ -24,6 +25,11 @@ export interface OperatorCount {
   unknown: number;
 }
 
+/** How far rounding moved the weights of a tensor, relative to their root mean square. */
+export interface RoundedWeights extends RoundingError {
+  readonly name: string;
+}
+
 export interface Compilation {
   readonly milliseconds: number;
   readonly steps: { readonly kernel: number; readonly reference: number };
@@ -32,33 +38,48 @@ export interface Compilation {
   readonly arenaBytes: number;
   /** Weights as they are placed, packed where the kernels want them so. */
   readonly constantBytes: number;
+  /** Tensors of weights that are kept rounded. */
+  readonly rounded: readonly RoundedWeights[];
   /** Where the plan ends before the graph does, in words. */
   readonly cut?: string;
   readonly operators: readonly OperatorCount[];
 }
 
-/** Counts what would be placed. */
+/** Counts what would be placed, and makes it when asked to. */
 class CountingPool implements ConstantPool {
   readonly #placed = new Set<string>();
+  readonly #fill: boolean;
   bytes = 0;
 
-  place(key: string, bytes: number): number {
+  constructor(fill: boolean) {
+    this.#fill = fill;
+  }
+
+  place(key: string, bytes: number, fill: (into: Uint8Array) => void): number {
     if (!this.#placed.has(key)) {
       this.#placed.add(key);
       this.bytes += bytes;
+      if (this.#fill) fill(new Uint8Array(bytes));
     }
     return 64;
   }
 }
 
 /** Compiles up to the first cut. Throws what compiling throws. */
-export function compileForInspection(graph: Graph, feeds: ReadonlyMap<string, TensorInfo>, build: Build): Compilation {
-  const pool = new CountingPool();
+export function compileForInspection(
+  graph: Graph,
+  feeds: ReadonlyMap<string, TensorInfo>,
+  build: Build,
+  weights: WeightType = 'float32',
+): Compilation {
+  const pool = new CountingPool(weights !== 'float32');
+  const rounded: RoundedWeights[] = [];
+  const onRounded = (name: string, error: RoundingError) => rounded.push({ name, ...error });
   const started = performance.now();
   const given = new Map(
     [...feeds].map(([name, { type, dims, value }]) => [name, { type, dims, ...(value ? { value } : {}) }]),
   );
-  const segment = new Program(graph, { build }, pool).begin(
+  const segment = new Program(graph, { build, weights, onRounded }, pool).begin(
     given,
     graph.outputs.map((o) => o.name),
   );
@@ -75,6 +96,7 @@ export function compileForInspection(graph: Graph, feeds: ReadonlyMap<string, Te
     flops: plan.steps.reduce((sum, s) => sum + s.flops, 0),
     arenaBytes: plan.arenaBytes,
     constantBytes: pool.bytes,
+    rounded,
     ...(cut === undefined ? {} : { cut: inWords(cut) }),
     operators: countByOperator(graph, plan, left),
   };

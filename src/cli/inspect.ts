@@ -39,10 +39,12 @@ because they come after a cut.`,
     shape: { type: 'string', multiple: true, value: 'NAME=D,D,…', help: 'the shape of an input: x=1,3,640,640' },
     value: { type: 'string', multiple: true, value: 'NAME=VALUE', help: 'the elements of an input' },
     build: { type: 'string', value: 'BUILD', help: 'compile for kernels of this build: plain or fma' },
+    weights: { type: 'string', value: 'TYPE', help: 'keep weights as float32 or int8, and show how far they move' },
   },
   async run({ positionals, options, json }) {
     const file = positionals[0]!;
     const build: Build = choiceOption(options.build, 'build', ['plain', 'fma']) ?? defaultBuild();
+    const weightType = choiceOption(options.weights, 'weights', ['float32', 'int8']);
     const model = readModelFile(file);
     const { graph } = model;
     const feeds = feedsOf(graph, options.shape ?? [], options.value ?? []);
@@ -52,7 +54,7 @@ because they come after a cut.`,
     let impossible: string | undefined;
     if (unsupported.length === 0) {
       try {
-        compilation = compileForInspection(graph, feeds, build);
+        compilation = compileForInspection(graph, feeds, build, weightType);
       } catch (error) {
         if (!(error instanceof SkepError)) throw error;
         if (error.code === 'UNSUPPORTED') unsupported.push({ operator: '', nodes: [], why: error.message });
@@ -121,12 +123,22 @@ function printCompilation(c: Compilation, feeds: ReadonlyMap<string, InspectedFe
   print(`  arena     ${formatBytes(c.arenaBytes)}`);
   print(`  constants ${formatBytes(c.constantBytes)}`);
   if (c.cut !== undefined) print(`  cut       ${c.cut}`);
+  if (c.rounded.length > 0) {
+    print();
+    printRows(
+      ['rounded weights', 'mean error', 'largest'],
+      c.rounded.map((r) => [r.name, percent(r.mean), percent(r.max)]),
+    );
+  }
   print();
   printRows(
     ['operator', 'nodes', 'kernel', 'reference', 'no step', 'unknown'],
     c.operators.map((o) => [o.operator, o.nodes, o.kernel, o.reference, o.none, o.unknown]),
   );
 }
+
+/** A share of the weights' root mean square. */
+const percent = (share: number) => `${(share * 100).toFixed(2)} %`;
 
 function printRows(head: readonly string[], rows: readonly (readonly (string | number)[])[]): void {
   for (const line of table(head, rows)) print(`  ${line}`);

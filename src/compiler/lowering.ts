@@ -3,6 +3,7 @@
 // kernel for these types becomes a reference step. Which nodes those are, and in what order, is segment.ts's business.
 import type { Node } from '../graph/graph.js';
 import { abi, type KernelName, type ParamsOf } from '../kernels/abi.js';
+import type { RoundingError, WeightType } from '../kernels/int8.js';
 import { bestTile, type Tile } from '../kernels/tile.js';
 import { Inference } from '../operators/evaluate.js';
 import type { Address, LowerCall, Operator, OutputInfo, TensorInfo, Work } from '../operators/operator.js';
@@ -75,6 +76,10 @@ export class PlanBuilder {
 
   get build(): 'plain' | 'fma' {
     return this.#options.build;
+  }
+
+  get weights(): WeightType {
+    return this.#options.weights ?? 'float32';
   }
 
   get tile(): Tile {
@@ -231,6 +236,10 @@ export class PlanBuilder {
     return all;
   }
 
+  rounded(name: string, error: RoundingError): void {
+    this.#options.onRounded?.(name, error);
+  }
+
   threadScratch(bytes: number): void {
     this.#threadScratch = Math.max(this.#threadScratch, align(bytes));
   }
@@ -311,6 +320,10 @@ class Lowering extends Inference implements LowerCall<never> {
     return this.#builder.build;
   }
 
+  get weights(): WeightType {
+    return this.#builder.weights;
+  }
+
   get tile(): Tile {
     return this.#builder.tile;
   }
@@ -350,6 +363,10 @@ class Lowering extends Inference implements LowerCall<never> {
 
   scratch(bytes: number): Address {
     return this.#builder.scratch(bytes);
+  }
+
+  rounded(i: number, error: RoundingError): void {
+    this.#builder.rounded(this.node.inputs[i]!, error);
   }
 
   threadScratch(bytes: number): void {

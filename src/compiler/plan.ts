@@ -9,6 +9,7 @@
 // A Plan is plain data; executing it is runtime/.
 import type { Node } from '../graph/graph.js';
 import type { KernelName } from '../kernels/abi.js';
+import type { RoundingError, WeightType } from '../kernels/int8.js';
 import type { Tile } from '../kernels/tile.js';
 import type { IndexRange } from '../operators/operator.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -112,6 +113,10 @@ export interface ConstantPool {
 export interface CompileOptions {
   /** The kernels' build. */
   readonly build: 'plain' | 'fma';
+  /** How the weights of matrix products and recurrent layers are kept; default float32. */
+  readonly weights?: WeightType;
+  /** Told how far rounding moved each tensor of weights, by its name, when it is packed. */
+  readonly onRounded?: (name: string, error: RoundingError) => void;
   /** The register tile of matrix products; default: the best for this build where 256-bit instructions are not used. */
   readonly tile?: Tile;
   /** False: every node runs its reference semantics. Default true. */

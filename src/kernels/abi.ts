@@ -16,6 +16,7 @@ import { broadcast } from './broadcast.js';
 import { builtin } from './builtin.js';
 import { conv } from './conv.js';
 import { gemm } from './gemm.js';
+import { int8 } from './int8.js';
 import { integer } from './integer.js';
 import { movement } from './movement.js';
 import { pool } from './pool.js';
@@ -37,6 +38,7 @@ export const abi = {
   ...builtin,
   ...conv,
   ...gemm,
+  ...int8,
   ...integer,
   ...movement,
   ...pool,

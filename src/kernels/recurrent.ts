@@ -27,6 +27,9 @@ const stepFields = {
   clip: 'f32',
   height: 'i32',
   width: 'i32',
+  rScales: 'ptr',
+  quantized: 'ptr',
+  rowScales: 'ptr',
 } as const satisfies Fields;
 
 export const recurrent = {

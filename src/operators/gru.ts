@@ -58,8 +58,9 @@ const gru = operator({
     if (size === 0) return false;
     const z = call.scratch(size);
     const resetState = call.scratch(size);
-    return lowerRecurrent(call, shape, (params, work) => {
+    return lowerRecurrent(call, shape, (params, work, _, multiplied) => {
       call.step('gruStep', { ...params, z, resetState, phase: 1 }, { ...work, flops: (2 / 3) * (work.flops ?? 0) });
+      multiplied(resetState);
       call.step('gruStep', { ...params, z, resetState, phase: 2 }, { ...work, flops: (1 / 3) * (work.flops ?? 0) });
     });
   },

@@ -8,6 +8,7 @@
 // Plans are compiled for concrete shapes, so rules here never see a symbol. Parsing nodes and walking graphs is not here.
 import type { Graph, Node } from '../graph/graph.js';
 import type { KernelName, ParamsOf } from '../kernels/abi.js';
+import type { RoundingError, WeightType } from '../kernels/int8.js';
 import type { Tile } from '../kernels/tile.js';
 import { type ErrorCode, formatNode, SkepError } from '../tensor/errors.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -127,6 +128,10 @@ export interface LowerCall<A> extends InferCall<A> {
   step<K extends KernelName>(kernel: K, params: ParamsOf<K, Address>, work: Work): void;
   /** The kernels' build. */
   readonly build: 'plain' | 'fma';
+  /** How weights of products are to be kept; see `placeInt8` in product.ts. */
+  readonly weights: WeightType;
+  /** Says how far rounding moved the weights that are input `i`. */
+  rounded(i: number, error: RoundingError): void;
   /** The register tile that matrix products use. Every tile gives the same bits. */
   readonly tile: Tile;
   /** Whether convolutions may be computed by Winograd's minimal filtering, whose rounding errors are larger. */

@@ -2,10 +2,11 @@
 // picture it: pack what is not constant, then one gemm step over (batch, chunk of rows, B panel). Constant matrices are
 // packed once a model. Also the reference product, in double precision.
 import { packColumnPanels, packedSizeB, packRowPanels } from '../kernels/gemm.js';
+import { activationLimit, int8Sizes, MOST_TERMS, packInt8 } from '../kernels/int8.js';
 import { heightFor } from '../kernels/tile.js';
 import { decode } from '../tensor/convert.js';
 import { type Epilogue, epilogueParams } from './epilogue.js';
-import type { Address, LowerCall } from './operator.js';
+import { type Address, type LowerCall, offsetBy } from './operator.js';
 
 /** A stack of equal matrices, `stride` floats apart; `row` and `column` are strides in floats, one of them 1. */
 export interface Stack {
@@ -122,6 +123,11 @@ export function packColumns(call: LowerCall<unknown>, from: Address, b: Stack, k
 export function lowerProduct(call: LowerCall<unknown>, p: Product): void {
   const { m, n, k, batches = 1 } = p;
   if (m * n * batches === 0) return;
+  const rounded = placeInt8(call, p.b, k, n);
+  if (rounded !== undefined) {
+    lowerInt8(call, p, rounded);
+    return;
+  }
   lowerPacked(call, { ...p, a: placeA(call, p.a, m, k), b: placeB(call, p.b, k, n) });
 }
 
@@ -163,6 +169,96 @@ export function lowerPacked(call: LowerCall<unknown>, p: PackedProduct): void {
     {
       units: batches * Math.ceil(m / chunk) * panels,
       grain: Math.ceil(grain / (m < 3 ? 4 : width)) * (m < 3 ? 4 : width),
+      flops: 2 * batches * m * n * k,
+    },
+  );
+}
+
+/** Weights fewer than these stay as they are: nothing would be gained. */
+const LEAST_INT8 = 1024;
+
+/** Weights rounded to int8, and the scales of their columns. */
+export interface Int8Weights {
+  readonly weights: Address;
+  readonly scales: Address;
+}
+
+/** Where B lies packed as int8, if it is a weight, large enough, and the model is to be compiled so. */
+export function placeInt8(call: LowerCall<unknown>, b: Operand, k: number, n: number): Int8Weights | undefined {
+  const { value } = call.input(b.input);
+  if (call.weights !== 'int8' || value === undefined || k * n < LEAST_INT8 || k > MOST_TERMS) return undefined;
+  const each = int8Sizes(k, n);
+  const scalesAt = b.matrices * each.weights;
+  const both = call.constant(asKey('int8', b, k, n), scalesAt + b.matrices * each.scales, (bytes) => {
+    const data = decode(value);
+    let most = 0;
+    let sum = 0;
+    for (let i = 0; i < b.matrices; i++) {
+      const weights = new Int8Array(bytes.buffer, bytes.byteOffset + i * each.weights, each.weights);
+      const scales = new Float32Array(bytes.buffer, bytes.byteOffset + scalesAt + i * each.scales, each.scales / 4);
+      const error = packInt8(weights, scales, { data, offset: i * b.stride, row: b.row, column: b.column }, k, n);
+      most = Math.max(most, error.max);
+      sum += error.mean;
+    }
+    call.rounded(b.input, { max: most, mean: sum / b.matrices });
+  });
+  return { weights: both, scales: offsetBy(both, scalesAt) };
+}
+
+/** Rows as integers, packed, and their scales. */
+export interface QuantizedRows {
+  readonly packed: Address;
+  readonly scales: Address;
+}
+
+/** Memory for `quantizeRows`. */
+export function quantizedRows(call: LowerCall<unknown>, rows: number, k: number): QuantizedRows {
+  return { packed: call.scratch(rows * Math.ceil(k / 2) * 4), scales: call.scratch(rows * 4) };
+}
+
+/** Appends the step that rounds rows to integers. */
+export function quantizeRows(
+  call: LowerCall<unknown>,
+  x: Address,
+  a: Stack,
+  m: number,
+  k: number,
+  to: QuantizedRows,
+): void {
+  const { matrices, stride, row, column } = a;
+  call.step(
+    'quantizeRows',
+    { x, ...to, matrices, stride, m, k, row, column, limit: activationLimit(k) },
+    { units: matrices * Math.ceil(m / 4), grain: Math.ceil(16_384 / Math.max(1, 4 * k)) },
+  );
+}
+
+function lowerInt8(call: LowerCall<unknown>, p: Product, { weights, scales }: Int8Weights): void {
+  const { m, n, k, batches = 1 } = p;
+  const rows = quantizedRows(call, p.a.matrices * m, k);
+  quantizeRows(call, call.in(p.a.input), p.a, m, k, rows);
+  const chunk = chunkRows(k);
+  call.threadScratch(64 * 32);
+  call.step(
+    'gemmInt8',
+    {
+      ...epilogueParams(p.epilogue),
+      a: rows.packed,
+      rows: rows.scales,
+      b: weights,
+      columns: scales,
+      c: p.c,
+      batches,
+      aIndex: p.aIndex ?? [0],
+      bIndex: p.bIndex ?? [0],
+      m,
+      n,
+      k,
+      chunk,
+    },
+    {
+      units: batches * Math.ceil(m / chunk) * Math.ceil(n / 8),
+      grain: grainOf(Math.min(m, chunk) * 8 * k),
       flops: 2 * batches * m * n * k,
     },
   );

@@ -23,7 +23,7 @@ import {
   type ReferenceCall,
   type Work,
 } from './operator.js';
-import { grainOf, lowerProduct, placeA, placeB } from './product.js';
+import { grainOf, lowerProduct, placeA, placeB, placeInt8, quantizedRows, quantizeRows } from './product.js';
 import { fromNumbers } from './reference.js';
 
 export const recurrentAttributes = {
@@ -280,7 +280,13 @@ export function placeZeros(call: LowerCall<unknown>, floats: number): Address {
 }
 
 /** Step fields that all layers' kernels have, for time `t`. */
-export type StepParams = ReturnType<typeof stepParams>;
+export type StepParams = ReturnType<typeof stepParams> & {
+  readonly height: number;
+  readonly width: number;
+  readonly rScales: Address | 0;
+  readonly quantized: Address | 0;
+  readonly rowScales: Address | 0;
+};
 
 function stepParams(
   call: LowerCall<RecurrentAttributes>,
@@ -317,19 +323,17 @@ function stepParams(
     reverse: s.backwards.reduce((mask, back, d) => mask | (back ? 1 << d : 0), 0),
     activations: s.functions.flatMap((f) => [f.activation.code, bitsOf(f.alpha), bitsOf(f.beta)]),
     clip: call.attributes.clip,
-    height: heightFor(call.tile, batch),
-    width: call.tile.width,
   };
 }
 
 /**
- * Lowers a layer: the product over all steps, the initial state, then `step(params, work, t)` once a time step. False when
- * no kernel fits.
+ * Lowers a layer: the product over all steps, the initial state, then `step(params, work, t, multiplied)` once a time step.
+ * A step that multiplies another state than hIn says so by `multiplied` before. False when no kernel fits.
  */
 export function lowerRecurrent(
   call: LowerCall<RecurrentAttributes>,
   s: RecurrentShape,
-  step: (params: StepParams, work: Work, t: number) => void,
+  step: (params: StepParams, work: Work, t: number, multiplied: (state: Address) => void) => void,
 ): boolean {
   const { times, batch, input, hidden, gates, directions } = s;
   if (call.input(X).type !== 'float32' || times * batch * hidden === 0) return false;
@@ -350,12 +354,11 @@ export function lowerRecurrent(
     epilogue: {},
   });
   // Every gate is a matrix of its own, so that panels never straddle two.
-  const r = placeB(
-    call,
-    { input: R, matrices: directions * gates, stride: hidden * hidden, row: 1, column: hidden },
-    hidden,
-    hidden,
-  );
+  const gateMatrices = { input: R, matrices: directions * gates, stride: hidden * hidden, row: 1, column: hidden };
+  const rounded = placeInt8(call, gateMatrices, hidden, hidden);
+  const r = rounded?.weights ?? placeB(call, gateMatrices, hidden, hidden);
+  // A state that is rounded before it is multiplied lies as it is between steps: a panel is one row.
+  const height = rounded === undefined ? heightFor(call.tile, batch) : 1;
   const size = directions * batch * hidden;
   const first = call.has(INITIAL_H)
     ? placeA(
@@ -363,6 +366,7 @@ export function lowerRecurrent(
         { input: INITIAL_H, matrices: directions, stride: strides.direction, row: strides.row, column: 1 },
         batch,
         hidden,
+        height,
       )
     : placeZeros(call, size);
   const both = call.scratch(2 * size * 4);
@@ -373,7 +377,21 @@ export function lowerRecurrent(
     grain: grainOf(2 * batch * gates * 8 * hidden),
     flops: 2 * batch * directions * width * hidden,
   };
-  for (let t = 0; t < times; t++) step(stepParams(call, s, g, r, states, t), work, t);
+  const quantized = rounded && quantizedRows(call, directions * batch, hidden);
+  const stack = { matrices: directions, stride: batch * hidden, row: hidden, column: 1 };
+  const multiplied = (state: Address) => {
+    if (quantized !== undefined) quantizeRows(call, state, stack, batch, hidden, quantized);
+  };
+  const int8 = {
+    rScales: rounded?.scales ?? 0,
+    quantized: quantized?.packed ?? 0,
+    rowScales: quantized?.scales ?? 0,
+  } as const;
+  for (let t = 0; t < times; t++) {
+    const params = { ...stepParams(call, s, g, r, states, t), height, width: call.tile.width, ...int8 };
+    multiplied(params.hIn);
+    step(params, work, t, multiplied);
+  }
   return true;
 }
 

@@ -2,6 +2,7 @@
 // until the run is over. Models that serve are in serving/.
 import { Program } from '../compiler/program.js';
 import type { Graph } from '../graph/graph.js';
+import type { WeightType } from '../kernels/int8.js';
 import { type Build, bindKernels, compileKernelsSync, defaultBuild } from '../kernels/module.js';
 import { bestTile, type Tile } from '../kernels/tile.js';
 import { interpret } from '../operators/evaluate.js';
@@ -20,6 +21,8 @@ export interface LocalOptions {
   readonly engine?: LocalEngine;
   /** The kernels' build; default the one this machine serves with. */
   readonly build?: Build;
+  /** How weights are kept. */
+  readonly weights?: WeightType;
   /** The register tile of matrix products; default the best for the build. */
   readonly tile?: Tile;
   /** The build compiled with 256-bit instructions. */

@@ -2,6 +2,7 @@
 // it all. Nothing here waits or computes; the only work done on the caller's thread is copying a request's tensors in and
 // an answer's out. Worker handles keep the process alive only while requests pend (or the model loads or closes).
 import { Worker } from 'node:worker_threads';
+import type { WeightType } from '../kernels/int8.js';
 import type { Build } from '../kernels/module.js';
 import type { HostValue } from '../operators/operator.js';
 import { Channel, Status } from '../runtime/channel.js';
@@ -26,6 +27,7 @@ export interface PooledMemory {
 
 export interface HostOptions {
   readonly build: Build;
+  readonly weights: WeightType;
   readonly kernels: Promise<PreparedKernels>;
   /** Whether convolutions may be computed by Winograd's minimal filtering. */
   readonly winograd: boolean;
@@ -113,7 +115,7 @@ export class Host {
   }
 
   async #start(source: Source, options: HostOptions): Promise<ModelInfo> {
-    const { build, winograd, instances, threads, spin } = options;
+    const { build, weights, winograd, instances, threads, spin } = options;
     const constants = SharedConstants.createBuffer();
     const taken = PAGE + options.memory.stagingBytes;
     const spare = { address: taken, bytes: this.#memory.memory.buffer.byteLength - taken };
@@ -129,6 +131,7 @@ export class Host {
         source,
         build,
         winograd,
+        weights,
         instances,
         threads,
         spin,

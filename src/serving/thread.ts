@@ -2,6 +2,7 @@
 // computes its share of its leader's steps. Both block on shared words for the rest of their lives and return when told to,
 // so the worker ends by running off its end. As a script of its own it rehearses the 256-bit kernels' test (wide.ts).
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
+import type { WeightType } from '../kernels/int8.js';
 import { type Build, bindKernels } from '../kernels/module.js';
 import { bestTile } from '../kernels/tile.js';
 import { Channel } from '../runtime/channel.js';
@@ -30,6 +31,7 @@ export interface LeaderData {
   readonly source: Source;
   readonly build: Build;
   readonly winograd: boolean;
+  readonly weights: WeightType;
   readonly instances: number;
   readonly threads: number;
   readonly spin: boolean;
@@ -100,7 +102,7 @@ function leader(d: LeaderData): void {
     const channel = Channel.over(d.channel);
     const program = programOf(
       model,
-      { build: d.build, tile: bestTile(d.build, wide !== undefined), winograd: d.winograd },
+      { build: d.build, weights: d.weights, tile: bestTile(d.build, wide !== undefined), winograd: d.winograd },
       new SharedConstants(d.constants, memory, heap),
     );
     tell({ kind: 'ready' });

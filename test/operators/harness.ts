@@ -88,6 +88,7 @@ export interface RunOptions {
   readonly kernels?: boolean;
   readonly fuse?: boolean;
   readonly winograd?: boolean;
+  readonly weights?: 'float32' | 'int8';
   /** Every step in small pieces, in another order. */
   readonly divide?: boolean;
 }
@@ -160,7 +161,7 @@ export function runGraph(
 export function runKernels(
   t: NodeTest,
   build: Build = 'plain',
-  options: { readonly divide?: boolean } = {},
+  options: RunOptions = {},
 ): { outputs: HostValue[]; kernels: string[]; references: string[] } {
   const { graph, feeds } = graphOf(t);
   const r = runGraph(graph, feeds, build, options);
