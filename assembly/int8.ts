@@ -232,22 +232,27 @@ function wideRow8(
     }
     a += 4;
   }
+  // All loads before the stores, or V8 makes no 256-bit instructions of them.
   const scale = v128.load32_splat(row);
-  v128.store(c, dequantize(c0, v128.load(column), scale));
-  v128.store(c, dequantize(c1, v128.load(column, 16), scale), 16);
-  c += gap;
+  const d0 = v128.load(column), d1 = v128.load(column, 16);
   column += apart;
-  v128.store(c, dequantize(c2, v128.load(column), scale));
-  v128.store(c, dequantize(c3, v128.load(column, 16), scale), 16);
-  c += gap;
+  const d2 = v128.load(column), d3 = v128.load(column, 16);
   column += apart;
-  v128.store(c, dequantize(c4, v128.load(column), scale));
-  v128.store(c, dequantize(c5, v128.load(column, 16), scale), 16);
+  const d4 = v128.load(column), d5 = v128.load(column, 16);
+  column += panels > 3 ? apart : 0;
+  const d6 = v128.load(column), d7 = v128.load(column, 16);
+  v128.store(c, dequantize(c0, d0, scale));
+  v128.store(c, dequantize(c1, d1, scale), 16);
+  c += gap;
+  v128.store(c, dequantize(c2, d2, scale));
+  v128.store(c, dequantize(c3, d3, scale), 16);
+  c += gap;
+  v128.store(c, dequantize(c4, d4, scale));
+  v128.store(c, dequantize(c5, d5, scale), 16);
   if (panels > 3) {
     c += gap;
-    column += apart;
-    v128.store(c, dequantize(c6, v128.load(column), scale));
-    v128.store(c, dequantize(c7, v128.load(column, 16), scale), 16);
+    v128.store(c, dequantize(c6, d6, scale));
+    v128.store(c, dequantize(c7, d7, scale), 16);
   }
 }
 

@@ -58,6 +58,8 @@ export function compileKernelsSync(build: Build): WebAssembly.Module {
 /** Kernels that are worth 256-bit instructions; the self-test (runtime/self-test.ts) touches every one. */
 export const wideKernels = [
   'gemm',
+  'gemmInt8',
+  'quantizeRows',
   'conv',
   'lstmStep',
   'gruStep',

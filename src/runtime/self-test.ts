@@ -1,6 +1,7 @@
 // The self-test of kernels that V8 may have compiled wrongly: runs single nodes, by the build as it is and with some kernels
 // from a candidate module, and compares every bit. Who compiles the candidate, and how, is wide.ts.
 import type { Attribute, Graph } from '../graph/graph.js';
+import type { WeightType } from '../kernels/int8.js';
 import type { Build } from '../kernels/module.js';
 import { type Tile, tiles } from '../kernels/tile.js';
 import { sizeOf } from '../tensor/shape.js';
@@ -13,6 +14,7 @@ interface Probe {
   readonly domain?: string;
   readonly inputs: readonly (readonly number[])[];
   readonly attributes?: Readonly<Record<string, Attribute>>;
+  readonly weights?: WeightType;
 }
 
 const int = (value: number): Attribute => ({ kind: 'int', value });
@@ -103,6 +105,36 @@ const probes: readonly Probe[] = [
     attributes: { hidden_size: int(13) },
   },
   { op: 'LayerNormalization', inputs: [[3, 67], [67], [67]] },
+  ...[1, 2, 3, 8, 27].map((m) => ({
+    op: 'MatMul',
+    inputs: [
+      [m, 33],
+      [33, 43],
+    ],
+    weights: 'int8' as const,
+  })),
+  ...[1, 3].map((batch) => ({
+    op: 'LSTM',
+    inputs: [
+      [3, batch, 9],
+      [1, 132, 9],
+      [1, 132, 33],
+      [1, 264],
+    ],
+    attributes: { hidden_size: int(33) },
+    weights: 'int8' as const,
+  })),
+  {
+    op: 'GRU',
+    inputs: [
+      [3, 1, 11],
+      [1, 99, 11],
+      [1, 99, 33],
+      [1, 198],
+    ],
+    attributes: { hidden_size: int(33) },
+    weights: 'int8',
+  },
 ];
 
 /** Those that the tile matters to. */
@@ -143,7 +175,8 @@ function graphOf({ op, domain = '', inputs, attributes = {} }: Probe): { graph: 
   return { graph, feeds: new Map([['x0', tensors[0]!]]) };
 }
 
-const nameOf = (p: Probe) => `${p.op} of ${p.inputs.map((d) => `[${d.join(', ')}]`).join(', ')}`;
+const nameOf = (p: Probe) =>
+  `${p.op}${p.weights === undefined ? '' : ` (${p.weights} weights)`} of ${p.inputs.map((d) => `[${d.join(', ')}]`).join(', ')}`;
 
 /** What the kernels make of every probe, by the probe's name; `wide`: some of them from this module. */
 export function probeBits(
@@ -155,7 +188,9 @@ export function probeBits(
   return new Map(
     list.map((p) => {
       const { graph, feeds } = graphOf(p);
-      const y = new LocalModel(graph, { build, wide, tile }).run(feeds).get('y') as Tensor;
+      const y = new LocalModel(graph, { build, wide, tile, weights: p.weights ?? 'float32' })
+        .run(feeds)
+        .get('y') as Tensor;
       return [nameOf(p), Buffer.from(bytesOf(y))];
     }),
   );
