@@ -58,7 +58,7 @@ function tryWide(build: Build, bytes: Uint8Array): Widened {
 
 /** Runs the test in a process of its own: why it failed, in words. */
 function rehearse(build: Build): string | undefined {
-  const script = fileURLToPath(new URL('./worker.js', import.meta.url));
+  const script = fileURLToPath(new URL('../serving/worker.js', import.meta.url));
   const { NODE_OPTIONS: _, ...env } = process.env;
   const child = spawnSync(process.execPath, [script, build], { timeout: PATIENCE, env, encoding: 'utf8' });
   if (child.error !== undefined) return `the test could not run: ${child.error.message}`;

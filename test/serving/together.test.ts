@@ -188,6 +188,26 @@ test('what mixes rows runs one request at a time and says at which node', async 
   await model.close();
 });
 
+test('a request that cannot run fails alone', async () => {
+  const g = new GraphBuilder('indexed');
+  const index = g.input('index', 'int64', ['batch', 1]);
+  const table = g.weights([10, WIDTH]);
+  let h = g.squeeze(g.gather(table, index), [1]);
+  for (let i = 0; i < 20; i++) h = g.matmul(h, g.weights([WIDTH, WIDTH]));
+  g.output('y', h);
+  const model = await engine.load(writeModel(g.model()), grown(8));
+  const at = (i: number) => ({ index: new Tensor('int64', [i], [1, 1]) });
+  const want = (await model.run(at(3))).y.data;
+  const calls = Array.from({ length: 20 }, (_, i) => model.run(at(i % 5 === 2 ? 1000 : 3)));
+  const settled = await Promise.allSettled(calls);
+  for (const [i, s] of settled.entries()) {
+    if (i % 5 === 2) assert.is(s.status === 'rejected' && s.reason.code, 'INVALID_INPUT');
+    else assert.equal((s as PromiseFulfilledResult<Outputs>).value.y.data, want);
+  }
+  assert.is(model.batching?.proven, true);
+  await model.close();
+});
+
 test.after(() => engine.close());
 
 test.run();
