@@ -61,7 +61,11 @@ const gaps = (times: readonly Times[]) => times.slice(1).map((t, i) => t.taken -
  * Requests per millisecond of one instance with a deep queue, and the share of the time that it computes; `blocked`: the
  * caller's loop runs once in 50 ms.
  */
-async function throughput(host: Host, milliseconds: number, blocked: boolean): Promise<{ rate: number; busy: number }> {
+async function throughput(
+  host: Host,
+  milliseconds: number,
+  blocked: boolean,
+): Promise<{ rate: number; busy: number; gap: number }> {
   const all: Promise<Times>[] = [];
   const begun = clock();
   const depth = 1500;
@@ -80,7 +84,7 @@ async function throughput(host: Host, milliseconds: number, blocked: boolean): P
   }
   const times = (await Promise.all(all)).sort((a, b) => a.taken - b.taken);
   const span = times.at(-1)!.finished - times[0]!.taken;
-  return { rate: times.length / span, busy: computing(times).reduce((a, b) => a + b) / span };
+  return { rate: times.length / span, busy: computing(times).reduce((a, b) => a + b) / span, gap: median(gaps(times)) };
 }
 
 const build = defaultBuild();
@@ -124,16 +128,19 @@ console.log(
 
 const kept: number[] = [];
 const busy: number[] = [];
+const unwoken: number[] = [];
 for (let i = 0; i < ROUNDS; i++) {
   const free = await throughput(host, 500, false);
   const blocked = await throughput(host, 500, true);
   kept.push(blocked.rate / free.rate);
   busy.push(blocked.busy);
+  unwoken.push(blocked.gap);
 }
 const rounds = kept.map((k) => k.toFixed(2)).join(' ');
 console.log(
   `with the event loop blocked, throughput kept: ${median(kept).toFixed(2)} (at least 0.85 wanted; ${rounds})`,
 );
+console.log(`  between two tasks, nobody being woken: ${micro(median(unwoken))}`);
 console.log(
   `  the instance computes ${(100 * median(busy)).toFixed(0)} % of the time; the blocking thread needs a core of its own`,
 );

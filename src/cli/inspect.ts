@@ -2,6 +2,7 @@
 import { type Dim, type Graph, type Node, subgraphsOf, type ValueInfo, type ValueType } from '../graph/graph.js';
 import { type Build, defaultBuild } from '../kernels/module.js';
 import { findOperator } from '../operators/registry.js';
+import { type Batching, batchingOf } from '../serving/batching.js';
 import { formatType } from '../serving/feeds.js';
 import { formatShape, SkepError } from '../tensor/errors.js';
 import { bytesOf, Tensor } from '../tensor/tensor.js';
@@ -62,6 +63,7 @@ because they come after a cut.`,
         else throw error;
       }
     }
+    const batching = unsupported.length === 0 ? batchingFor(graph, feeds) : undefined;
     const weights = weightsOf(graph);
     if (json) {
       const { operators, ...compiled } = compilation ?? { operators: undefined };
@@ -79,6 +81,7 @@ because they come after a cut.`,
           compilation === undefined
             ? null
             : { build, shapes: Object.fromEntries([...feeds].map(([n, f]) => [n, f.dims])), ...compiled },
+        batching: batching ?? null,
         unsupported,
         ...(impossible === undefined ? {} : { impossible }),
       });
@@ -92,6 +95,7 @@ because they come after a cut.`,
     for (const o of graph.outputs) print(`  output    ${o.name}: ${typeInWords(o.type)}`);
     print(`  weights   ${formatBytes(weights.bytes)} in ${weights.tensors} tensors`);
     print(`  nodes     ${countNodes(graph)}`);
+    if (batching !== undefined) print(`  batching  ${batchingInWords(batching)}`);
     print();
     if (compilation === undefined)
       printRows(
@@ -139,6 +143,25 @@ function printCompilation(c: Compilation, feeds: ReadonlyMap<string, InspectedFe
 
 /** A share of the weights' root mean square. */
 const percent = (share: number) => `${(share * 100).toFixed(2)} %`;
+
+/** Whether concurrent requests of these shapes may be computed together. */
+function batchingFor(graph: Graph, feeds: ReadonlyMap<string, InspectedFeed>): Batching {
+  const inputs = realInputs(graph);
+  const given = inputs.map(({ name }) => {
+    const feed = feeds.get(name);
+    return feed && { name, type: feed.type, dims: feed.dims, ...(feed.value !== undefined && { value: feed.value }) };
+  });
+  return batchingOf(graph, inputs, given);
+}
+
+function batchingInWords(batching: Batching): string {
+  if (!batching.proven)
+    return `one request at a time: ${batching.node === undefined ? '' : `${batching.node}: `}${batching.why}`;
+  const axes = Object.entries(batching.axes).map(
+    ([name, axis]) => `${name} ${axis === null ? 'the same' : `axis ${axis}`}`,
+  );
+  return `concurrent requests together: ${axes.join(', ')}`;
+}
 
 function printRows(head: readonly string[], rows: readonly (readonly (string | number)[])[]): void {
   for (const line of table(head, rows)) print(`  ${line}`);

@@ -234,7 +234,10 @@ export class Host {
     wanted: readonly number[],
     settle: (outcome: Outcome) => void,
   ): Cancel {
-    if (this.#broken !== undefined) throw this.#broken;
+    if (this.#broken !== undefined)
+      throw new SkepError('CLOSED', `the model has ended, load it again: ${this.#broken.message}`, {
+        cause: this.#broken,
+      });
     const slot = this.#freeSlots.pop();
     if (slot === undefined)
       throw new SkepError('OVERLOADED', 'no room for another request: too many are cancelled but still queued');
@@ -277,10 +280,12 @@ export class Host {
   }
 
   #drain(): void {
+    if (this.#broken !== undefined) return;
     this.#channel.arm();
     for (let slot = this.#channel.nextDone(); slot >= 0; slot = this.#channel.nextDone()) this.#finish(slot);
     if (this.#pending.size > 0) return;
-    for (const w of this.#leaders) w.unref();
+    // A late wake must not let go of threads whose end `close` waits for.
+    if (!this.#closing) for (const w of this.#leaders) w.unref();
     for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
 
@@ -318,7 +323,10 @@ export class Host {
       p.settle = undefined;
       settle?.({ status: 'failed', error });
     }
+    this.#pending.clear();
     for (const resolve of this.#whenIdle.splice(0)) resolve();
+    // What the thread held (the lock, a task) nobody can tell: the others cannot go on either.
+    void this.#terminate();
     this.#onBroken?.(error);
   }
 }

@@ -121,6 +121,11 @@ export class Model {
         `model '${this.name}' has ${this.#waiting} requests waiting, its limit; try again later`,
       );
     }
+    if (timeout === 0) {
+      // There is no time left: nothing is queued that nobody would wait for.
+      this.#statistics.count('timedOut');
+      throw new SkepError('TIMEOUT', 'the request took longer than 0 ms');
+    }
     this.#waiting++;
     try {
       const found = await this.#submit(values, wanted, signal, timeout);
