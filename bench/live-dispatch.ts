@@ -97,6 +97,7 @@ const options = {
   instances: 1,
   threads: 1,
   batch: 1,
+  weights: 'float32' as const,
   winograd: false,
   spin: false,
   maxQueue: 4000,
