@@ -107,10 +107,15 @@ export class Model {
    * `CLOSED`, `OUT_OF_MEMORY`.
    */
   async run(feeds: Feeds, options: RunOptions = {}): Promise<Outputs> {
-    const { signal, timeout, outputs } = options;
+    const { signal, timeout, outputs } = options ?? {};
     if (this.#closed !== undefined) throw new SkepError('CLOSED', `model '${this.name}' is closed`);
     if (timeout !== undefined && !(timeout >= 0))
       throw new SkepError('INVALID_INPUT', `timeout must be a number of milliseconds, got ${timeout}`);
+    // Checked before anything is submitted: a listener that fails later would end the process.
+    if (signal != null && typeof signal.addEventListener !== 'function')
+      throw new SkepError('INVALID_INPUT', 'signal must be an AbortSignal');
+    if (outputs != null && !Array.isArray(outputs))
+      throw new SkepError('INVALID_INPUT', 'outputs must be an array of output names');
     const wanted = orderOutputs(this.#info, outputs);
     const values = orderFeeds(this.#info, feeds, (message) => this.#warn(message));
     if (signal?.aborted) throw this.#abort(signal);

@@ -76,6 +76,24 @@ test('names what is wrong with a feed', async () => {
   await model.close();
 });
 
+test('refuses options that are not what they should be, before anything runs', async () => {
+  const model = await engine.load(plusOne());
+  for (const signal of [{}, { aborted: false }, 'x'])
+    await rejects(model.run({ x: vector(1) }, { signal: signal as never }), 'INVALID_INPUT', /AbortSignal/);
+  await rejects(model.run({ x: vector(1) }, { outputs: 'y' as never }), 'INVALID_INPUT', /array of output names/);
+  assert.is((await model.run({ x: vector(1) }, null as never)).y.data[0], 2);
+  await model.close();
+});
+
+test('a model can be closed right after a burst of any size', async () => {
+  for (const burst of [1, 2, 3, 5, 20]) {
+    const model = await engine.load(chain(1, 16));
+    const x = new Tensor('float32', new Float32Array(32), [2, 16]);
+    await Promise.all(Array.from({ length: burst }, () => model.run({ x })));
+    await model.close();
+  }
+});
+
 test('ignores feeds it has no input for, with one warning', async () => {
   const warnings: string[] = [];
   const listener = (w: Error) => warnings.push(w.message);
