@@ -18,13 +18,16 @@ import { differenceFrom, probeBits } from './self-test.js';
 /** The same kernels with 256-bit instructions, or why there are none. */
 export type Widened = { readonly wide: WebAssembly.Module } | { readonly refused: string };
 
+/** V8's version, major and minor. */
+const v8 = Number.parseFloat(process.versions.v8);
+
 /** The rehearsal may take this long, milliseconds. */
 const PATIENCE = 20_000;
 
 /** Why this runtime has no such pass, in words. V8 knows the flag from Node 24 on, for x64. */
 function lacksPass(): string | undefined {
   if (process.arch !== 'x64') return `256-bit instructions are for x64, not ${process.arch}`;
-  if (Number.parseFloat(process.versions.v8) < 13.6) return `Node ${process.version} has no 256-bit pass; Node 24 has`;
+  if (v8 < 13.6) return `Node ${process.version} has no 256-bit pass; Node 24 has`;
   return undefined;
 }
 
@@ -44,6 +47,8 @@ function tryWide(build: Build, bytes: Uint8Array): Widened {
   const wanted = probeBits(build, tiles[0]);
   setFlagsFromString('--experimental-wasm-revectorize');
   setFlagsFromString('--no-liftoff');
+  // From V8 14 on (Node 26), code that may be deoptimised wants what Liftoff has counted, and ends the process without it.
+  if (v8 >= 14) setFlagsFromString('--no-wasm-deopt');
   try {
     const wide = new WebAssembly.Module(withSection(bytes, '256-bit'));
     const refused = differenceFrom(wanted, build, wide);
@@ -51,6 +56,7 @@ function tryWide(build: Build, bytes: Uint8Array): Widened {
   } catch (error) {
     return { refused: `the kernels failed: ${(error as Error).message}` };
   } finally {
+    if (v8 >= 14) setFlagsFromString('--wasm-deopt');
     setFlagsFromString('--liftoff');
     setFlagsFromString('--no-experimental-wasm-revectorize');
   }
