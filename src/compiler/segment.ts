@@ -1,8 +1,8 @@
 // One segment: walks the nodes that are left, folds what is constant, settles shapes, inlines the branch an `If` takes,
 // and stops at the first node that needs a value nobody knows yet (a Cut). What it walked is fused and lowered to a Plan;
 // what it did not is the next segment's. Picture: nodes  ████████████│cut│░░░░░░  → Plan of █, rest ░.
-import { capturesOf, type Graph, type Node, readsOf, subgraphsOf } from '../graph/graph.js';
-import { checkOutputs, Evaluation, Inference, interpret, resolve } from '../operators/evaluate.js';
+import { type Node, readsOf, subgraphsOf } from '../graph/graph.js';
+import { checkOutputs, Evaluation, Inference, noSubgraph, resolve } from '../operators/evaluate.js';
 import { type HostValue, type OutputInfo, type TensorInfo, ValueNeeded } from '../operators/operator.js';
 import { formatNode, SkepError } from '../tensor/errors.js';
 import { sizeOf } from '../tensor/shape.js';
@@ -116,7 +116,9 @@ function settle(
     return { kind: 'inline', nodes: inlineBranch(node, branch.value, known, constants) };
   }
   const reads = [...readsOf(node)];
-  const allConstant = operator.deterministic && reads.every((n) => constant(n) !== undefined);
+  // A loop may take any time: it is run where it can be stopped, not while a plan is made.
+  const foldable = operator.deterministic && subgraphsOf(node).length === 0;
+  const allConstant = foldable && reads.every((n) => constant(n) !== undefined);
   const asHost = inputs.some((k) => k === 'host');
   const infos = inputs.map((k) => (k === 'host' ? undefined : k));
   let inferred: ReturnType<typeof operator.infer> = 'dynamic';
@@ -133,12 +135,7 @@ function settle(
     inferred === 'dynamic' ? 0 : inferred.reduce((s, o) => s + (o ? byteLength(o.type, sizeOf(o.dims)) : 0), 0);
   if (allConstant && bytes <= FOLD_LIMIT) {
     const values = node.inputs.map((n) => (n === '' ? undefined : constant(n)));
-    const captured = (g: Graph) => new Map([...capturesOf(g)].map((n) => [n, constant(n)!] as const));
-    const run = (g: Graph, args: readonly HostValue[]) => {
-      const results = interpret(g, new Map(g.inputs.map((v, i) => [v.name, args[i]!])), captured(g));
-      return g.outputs.map((o) => results.get(o.name)!);
-    };
-    const outputs = operator.reference(new Evaluation(node, attributes, values, run));
+    const outputs = operator.reference(new Evaluation(node, attributes, values, noSubgraph));
     checkOutputs(node, outputs);
     const fromWeights = reads.every((n) => {
       const v = constant(n);

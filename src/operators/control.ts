@@ -62,6 +62,20 @@ function stack(call: Call<unknown>, parts: readonly Tensor[], axis: number, decl
   );
 }
 
+/** Iterations whose scan outputs may be kept. Each is a tensor of its own until they are stacked. */
+const SCAN_LIMIT = 1 << 22;
+
+/** Adds one iteration's scan outputs; throws as soon as what they will be stacked to is more than an output may be. */
+function collect(call: Call<unknown>, lists: readonly Tensor[][], results: readonly HostValue[]): void {
+  lists.forEach((list, k) => {
+    const t = tensorOf(call, results[k], `scan output ${k}`);
+    if (list.length === SCAN_LIMIT)
+      throw call.error(`scan output ${k} has more than ${SCAN_LIMIT} iterations`, 'UNSUPPORTED');
+    list.push(t);
+    if (t.type !== 'string') outputOf(call, t.type, [list.length, ...t.dims]);
+  });
+}
+
 /** Element `i` along an axis, which is dropped. */
 function slice(t: Tensor, axis: number, i: number): Tensor {
   const strides = stridesOf(t.dims);
@@ -94,9 +108,7 @@ const Loop = operator({
       const results = call.run(body, [iteration, new Tensor('bool', Uint8Array.of(1), []), ...carried]);
       going = condition(call, results[0], "the body's condition");
       carried = results.slice(1, states + 1);
-      scanned.forEach((list, k) => {
-        list.push(tensorOf(call, results[states + 1 + k], `scan output ${k}`));
-      });
+      collect(call, scanned, results.slice(states + 1));
     }
     return [...carried, ...scanned.map((list, k) => stack(call, list, 0, body.outputs[states + 1 + k]!))];
   },
@@ -131,9 +143,7 @@ function scan(
     const elements = inputs.map((t, i) => slice(t, axes[i]!, inputReversed[i] ? steps - 1 - s : s));
     const results = call.run(body, [...states, ...elements]);
     states = results.slice(0, initial.length);
-    parts.forEach((list, k) => {
-      list.push(tensorOf(call, results[initial.length + k], `scan output ${k}`));
-    });
+    collect(call, parts, results.slice(initial.length));
   }
   const outputs = parts.map((list, k) => {
     const ordered = outputReversed[k] ? list.toReversed() : list;

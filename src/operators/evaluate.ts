@@ -116,6 +116,11 @@ export class Inference extends CallBase implements InferCall<never> {
 /** How a subgraph is run: by the interpreter below, or by compiled plans. */
 export type RunSubgraph = (graph: Graph, inputs: readonly HostValue[]) => HostValue[];
 
+/** For nodes that have none. */
+export const noSubgraph: RunSubgraph = () => {
+  throw new SkepError('INTERNAL', 'a node without subgraphs ran one');
+};
+
 /** A ReferenceCall over the inputs' values. */
 export class Evaluation extends CallBase implements ReferenceCall<never> {
   readonly #inputs: readonly (HostValue | undefined)[];

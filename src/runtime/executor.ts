@@ -7,7 +7,7 @@
 import type { Argument, Plan, Slot, Step } from '../compiler/plan.js';
 import { constantFeed, type Feed, feedOf, type Program } from '../compiler/program.js';
 import { capturesOf, type Graph, type Node, subgraphsOf } from '../graph/graph.js';
-import { evaluate, type RunSubgraph } from '../operators/evaluate.js';
+import { evaluate, noSubgraph, type RunSubgraph } from '../operators/evaluate.js';
 import type { HostValue, IndexRange } from '../operators/operator.js';
 import { formatNode, SkepError } from '../tensor/errors.js';
 import { bytesOf, Tensor } from '../tensor/tensor.js';
@@ -15,8 +15,13 @@ import type { Heap, ModelMemory } from './memory.js';
 import { type Carried, copyOut, copyTo, isInMemory } from './staged.js';
 import type { TeamLeader } from './team.js';
 
-/** Called before every step; throws to stop the run. */
-export type BeforeStep = (step: Step) => void;
+/** Who watches a run; either may throw to stop it. */
+export interface Watch {
+  /** Called before every step. */
+  readonly step?: (step: Step) => void;
+  /** Called as often, and before every segment: the body of a loop may be a segment without a step. */
+  readonly check?: () => void;
+}
 
 /** A plan whose words are in memory, relocated for an arena. */
 interface Bound {
@@ -51,7 +56,7 @@ export class Executor {
     feeds: ReadonlyMap<string, Carried>,
     wanted: readonly string[],
     take: (values: readonly Carried[]) => T,
-    beforeStep?: BeforeStep,
+    watch?: Watch,
   ): T {
     for (const words of this.#pendingFree.splice(0)) this.#heap.free(words);
     const values = new Map(feeds);
@@ -59,9 +64,10 @@ export class Executor {
     try {
       let segment = program.begin(new Map([...feeds].map(([n, v]) => [n, known(v)])), wanted);
       for (;;) {
+        watch?.check?.();
         const arena = this.#heap.allocate(segment.plan.arenaBytes);
         arenas.push(arena);
-        this.#runPlan(segment.plan, arena, values, beforeStep);
+        this.#runPlan(segment.plan, arena, values, watch);
         for (const [name, r] of segment.plan.results) values.set(name, this.#carry(r, arena));
         for (const [name, v] of segment.folded) values.set(name, v);
         if (segment.cut === undefined) break;
@@ -70,7 +76,7 @@ export class Executor {
           const { name } = segment.cut;
           found.set(name, constantFeed(name, this.#tensor(values, name)));
         } else {
-          for (const [name, v] of this.#runHost(program, segment.cut.node, values, beforeStep)) {
+          for (const [name, v] of this.#runHost(program, segment.cut.node, values, watch)) {
             values.set(name, v);
             found.set(name, feedOf(v));
           }
@@ -96,12 +102,13 @@ export class Executor {
     return copyOut(this.#memory, value);
   }
 
-  #runPlan(plan: Plan, arena: number, values: ReadonlyMap<string, Carried>, beforeStep?: BeforeStep): void {
+  #runPlan(plan: Plan, arena: number, values: ReadonlyMap<string, Carried>, watch?: Watch): void {
     const bound = this.#bind(plan, arena);
     for (const [name, slot] of plan.inputs) this.#write(slot, arena, values.get(name), name);
     this.#reserveScratch(plan.threadScratchBytes);
     for (const step of plan.steps) {
-      beforeStep?.(step);
+      watch?.check?.();
+      watch?.step?.(step);
       if (step.kind === 'kernel' && step.indices !== undefined) this.#checkIndices(step, step.indices, bound.words);
       if (step.kind === 'kernel') this.#team.run(step.kernel, bound.words + step.params * 4, step.units, step.grain);
       else this.#runReference(step.node, step.inputs, step.results, arena);
@@ -170,12 +177,7 @@ export class Executor {
   }
 
   /** Runs a node whose outputs are known only by running it. */
-  #runHost(
-    program: Program,
-    node: Node,
-    values: ReadonlyMap<string, Carried>,
-    beforeStep?: BeforeStep,
-  ): Map<string, HostValue> {
+  #runHost(program: Program, node: Node, values: ReadonlyMap<string, Carried>, watch?: Watch): Map<string, HostValue> {
     const get = (name: string): HostValue => {
       const carried = values.get(name);
       // null is a value: an empty optional.
@@ -196,7 +198,7 @@ export class Executor {
         ...graph.inputs.map((v, i) => [v.name, args[i]!] as const),
       ]);
       const wanted = graph.outputs.map((o) => o.name);
-      return this.run(nested, feeds, wanted, (found) => found.map((v) => this.toHost(v)), beforeStep);
+      return this.run(nested, feeds, wanted, (found) => found.map((v) => this.toHost(v)), watch);
     };
     const inputs = node.inputs.map((n) => (n === '' ? undefined : get(n)));
     const outputs = evaluate(node, inputs, run);
@@ -225,10 +227,6 @@ export class Executor {
     return host;
   }
 }
-
-const noSubgraph: RunSubgraph = () => {
-  throw new SkepError('INTERNAL', 'a node with subgraphs cannot be a step');
-};
 
 function known(value: Carried): Feed {
   return isInMemory(value) ? { type: value.type, dims: value.dims } : feedOf(value);

@@ -8,7 +8,7 @@ import { bestTile, type Tile } from '../kernels/tile.js';
 import { interpret } from '../operators/evaluate.js';
 import type { HostValue } from '../operators/operator.js';
 import { SharedConstants } from './constants.js';
-import { type BeforeStep, Executor } from './executor.js';
+import { Executor, type Watch } from './executor.js';
 import { Heap, ModelMemory } from './memory.js';
 import type { Carried } from './staged.js';
 import { createTeamBuffer, TeamLeader } from './team.js';
@@ -64,9 +64,9 @@ export class LocalModel {
 
   /**
    * Computes every output. `feeds` must hold the inputs without a default, with the types and shapes the model expects.
-   * `beforeStep` sees each step of the plans; the reference has none.
+   * `onStep` sees each step of the plans; the reference has none.
    */
-  run(feeds: ReadonlyMap<string, HostValue>, beforeStep?: BeforeStep): Map<string, HostValue> {
+  run(feeds: ReadonlyMap<string, HostValue>, onStep?: Watch['step']): Map<string, HostValue> {
     if (this.#compiled === undefined) return interpret(this.graph, feeds);
     const { executor, program } = this.#compiled;
     const outputs = new Map<string, HostValue>();
@@ -74,7 +74,7 @@ export class LocalModel {
     const take = (values: readonly Carried[]) => {
       for (const [i, v] of values.entries()) outputs.set(wanted[i]!, executor.toHost(v));
     };
-    executor.run(program, feeds, wanted, take, beforeStep);
+    executor.run(program, feeds, wanted, take, onStep && { step: onStep });
     return outputs;
   }
 }

@@ -187,11 +187,11 @@ class Puller {
       this.#inputs.forEach((name, i) => {
         if (values[i] !== undefined) feeds.set(name, values[i]);
       });
-      const beforeStep = () => {
+      const check = () => {
         if (channel.aborted(slot)) throw new Aborted();
       };
       const write = (found: readonly Carried[]) => writeValues(memory, heap, found);
-      const address = this.#executor.run(program, feeds, this.#names(wanted), write, beforeStep);
+      const address = this.#executor.run(program, feeds, this.#names(wanted), write, { check });
       dispatch.count(1);
       this.#finish(slot, Status.answered, address);
       return true;
@@ -225,7 +225,7 @@ class Puller {
             ),
       );
     });
-    const beforeStep = () => {
+    const check = () => {
       if (requests.every((r) => channel.aborted(r.slot))) throw new Aborted();
     };
     const answers: number[] = [];
@@ -247,7 +247,7 @@ class Puller {
             begin += rows;
           }
         },
-        beforeStep,
+        { check },
       );
     } catch (error) {
       for (const address of answers) if (address !== 0) heap.free(address);

@@ -59,6 +59,9 @@ const sameFile: Readonly<Record<string, string>> = {
   '@livekit/agents-plugin-silero/dist/silero_vad.onnx': '@ricky0123/vad-web/dist/silero_vad_v6.onnx',
 };
 
+/** Where packages that bring models are: ours, and SKEP_MODELS for those that are no dependency. */
+const folders = [path.join(root, 'node_modules'), ...(process.env.SKEP_MODELS ? [process.env.SKEP_MODELS] : [])];
+
 /** The model's bytes, or why they are not there. */
 function bytesOfModel(golden: Golden): Uint8Array | string {
   let bytes: Uint8Array;
@@ -70,7 +73,7 @@ function bytesOfModel(golden: Golden): Uint8Array | string {
   } else {
     const file = `${golden.model.package}/${golden.model.path}`;
     const found = [file, sameFile[file] ?? file]
-      .map((f) => path.join(root, 'node_modules', f))
+      .flatMap((f) => folders.map((folder) => path.join(folder, f)))
       .find((f) => existsSync(f));
     if (found === undefined) return `the package ${golden.model.package} is not installed`;
     bytes = readFileSync(found);

@@ -137,10 +137,12 @@ export class GraphRunner {
       (values) => {
         for (const [i, v] of values.entries()) outputs.set(wanted[i]!, executor.toHost(v));
       },
-      (step) => {
-        operators.push(step.operator);
-        if (step.kind === 'kernel') kernels.push(step.kernel);
-        else references.push(step.node.op);
+      {
+        step: (step) => {
+          operators.push(step.operator);
+          if (step.kind === 'kernel') kernels.push(step.kernel);
+          else references.push(step.node.op);
+        },
       },
     );
     return { outputs, kernels, references, operators };

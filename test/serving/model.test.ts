@@ -1,6 +1,8 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { GraphBuilder } from '../../src/graph/builder.js';
 import { Engine, SkepError, Tensor } from '../../src/index.js';
+import { writeModel } from '../../src/onnx/writer.js';
 import { chain, plusOne } from '../models.js';
 
 const engine = new Engine({ threads: 4 });
@@ -228,6 +230,29 @@ test('the bytes a model is loaded from may be changed afterwards', async () => {
   bytes.fill(0);
   assert.is((await model.run({ x: vector(1) })).y.data[0], 2);
   await model.close();
+});
+
+test('a loop that computes nothing can be stopped, and what it piles up has a bound', async () => {
+  for (const constant of [false, true]) {
+    const g = new GraphBuilder('endless');
+    const x = g.input('x', 'float32', [2]);
+    const trips = constant ? g.constant('int64', [2 ** 52], []) : g.input('trips', 'int64', []);
+    const body = g.subgraph('body', (b) => {
+      b.input('i', 'int64', []);
+      const going = b.input('going', 'bool', []);
+      const state = b.input('state', 'float32', [2]);
+      b.output('again', b.op('Identity', [going]));
+      b.output('next', b.op('Identity', [state]));
+    });
+    const start = g.constant('float32', [1, 2], [2]);
+    const last = g.op('Loop', [trips, g.constant('bool', [1], []), constant ? start : x], { body });
+    g.output('y', g.binary('Add', last, x));
+    const model = await engine.load(writeModel(g.model()));
+    const feeds = { x: vector(1, 2), ...(constant ? {} : { trips: new Tensor('int64', [2 ** 52], []) }) };
+    await rejects(model.run(feeds, { timeout: 300 }), 'TIMEOUT', /300 ms/);
+    // Comes back only when the instance has stopped.
+    await model.close();
+  }
 });
 
 test.after(() => engine.close());

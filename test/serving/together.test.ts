@@ -208,6 +208,30 @@ test('a request that cannot run fails alone', async () => {
   await model.close();
 });
 
+test('8-bit weights and Winograd convolutions give the same bits together as alone', async () => {
+  const g = new GraphBuilder('filters');
+  const x = g.input('x', 'float32', ['batch', 16, 12, 12]);
+  g.output('y', g.relu(g.conv2d(x, g.weights([32, 16, 3, 3]), undefined, { pads: [1, 1, 1, 1] })));
+  const filters = writeModel(g.model());
+  const image = (seed: number) =>
+    new Tensor('float32', Float32Array.from({ length: 16 * 144 }, random(seed)), [1, 16, 12, 12]);
+  const inputs = Array.from({ length: 20 }, (_, i) => i);
+  for (const [bytes, input, options] of [
+    [chain(4, WIDTH), (i: number) => rows(1, i), { weights: 'int8' }],
+    [filters, image, { winograd: true }],
+  ] as const) {
+    const one = await engine.load(bytes, { ...grown(1), ...options });
+    const want = [];
+    for (const i of inputs) want.push((await one.run({ x: input(i) })).y.data);
+    const many = await engine.load(bytes, { ...grown(8), ...options });
+    const got = await Promise.all(inputs.map((i) => many.run({ x: input(i) })));
+    for (const i of inputs) assert.equal(got[i]!.y.data, want[i]);
+    assert.ok(most(many) > 1, JSON.stringify(many.stats().batches));
+    await one.close();
+    await many.close();
+  }
+});
+
 test.after(() => engine.close());
 
 test.run();
