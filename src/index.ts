@@ -7,6 +7,7 @@ export {
   type Objective,
   type Slo,
 } from './optimizer/choose.js';
+export type { Configuration, InstanceGroup } from './optimizer/configuration.js';
 export { type Admission, Controller, type ControllerOptions, type Decision } from './optimizer/controller.js';
 export { type Crossing, crossings } from './optimizer/crossings.js';
 export { OptimizerError, type OptimizerErrorCode } from './optimizer/errors.js';
@@ -22,8 +23,17 @@ export {
 } from './optimizer/profile.js';
 export { Engine, type EngineOptions, type LoadOptions, load, type ModelSource } from './serving/engine.js';
 export type { Feeds, FeedValue, TensorLike } from './serving/feeds.js';
-export type { InstanceGroup, Model, ModelValue, Outputs, RunOptions } from './serving/model.js';
+export type { Model, ModelValue, Outputs, RunOptions } from './serving/model.js';
 export type { ModelStatistics, Percentiles } from './serving/statistics.js';
+export type {
+  ConfigurationChange,
+  StoredProfileOptions,
+  TunedCandidate,
+  TuneObjective,
+  TuneOptions,
+  TuneProgress,
+  TuneResult,
+} from './serving/tuning.js';
 export { type ErrorCode, SkepError } from './tensor/errors.js';
 export { Tensor, type TensorData } from './tensor/tensor.js';
 export type { DataType } from './tensor/types.js';

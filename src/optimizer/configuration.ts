@@ -2,10 +2,11 @@
 import { integerArgument, OptimizerError } from './errors.js';
 import { MAX_BATCH, MAX_THREADS } from './profile.js';
 
-/** `instances` equal instances of `threads` threads each, taking up to `batch` rows at a time. */
+/** Equal instances of a configuration: how many, with how many threads each, computing how many rows at once. */
 export interface InstanceGroup {
   readonly instances: number;
   readonly threads: number;
+  /** Rows of concurrent requests computed together at most. A request that has more rows itself runs alone. */
   readonly batch: number;
 }
 

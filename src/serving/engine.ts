@@ -6,11 +6,12 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { WeightType } from '../kernels/int8.js';
 import { type Build, canRun, defaultBuild } from '../kernels/module.js';
+import type { Configuration } from '../optimizer/configuration.js';
 import { newMemory } from '../runtime/memory.js';
 import type { Source } from '../runtime/source.js';
 import { SkepError } from '../tensor/errors.js';
 import { Host, type PooledMemory } from './host.js';
-import { type InstanceGroup, Model, type Served } from './model.js';
+import { Model, type Served } from './model.js';
 import { type PreparedKernels, prepareKernels } from './prepare.js';
 
 /** Options of an engine. */
@@ -43,7 +44,7 @@ export interface LoadOptions {
    * How it is served. Default: one instance with one thread, that computes concurrent requests together where the proof
    * allows it (`model.batching`), in batches that grow as long as it pays. With `batch: 1` it never does.
    */
-  readonly configuration?: readonly InstanceGroup[];
+  readonly configuration?: Configuration;
   /**
    * False: 3×3 convolutions are computed without Winograd's minimal filtering: two to three times slower, with errors of
    * about 1e-7 of the largest output in place of some 1e-6, and no output of NaN beside an input of infinity that it does
@@ -167,7 +168,7 @@ export class Engine {
     return this.close();
   }
 
-  #group(configuration: readonly InstanceGroup[] | undefined): Served {
+  #group(configuration: Configuration | undefined): Served {
     if (configuration === undefined) return { instances: 1, threads: 1, batch: undefined };
     const group = configuration[0];
     if (configuration.length !== 1 || group === undefined)

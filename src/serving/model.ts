@@ -3,12 +3,15 @@
 // are host.ts.
 import type { Build } from '../kernels/module.js';
 import type { HostValue } from '../operators/operator.js';
+import type { Configuration, InstanceGroup } from '../optimizer/configuration.js';
+import type { Profile } from '../optimizer/profile.js';
 import type { ModelInfo } from '../runtime/source.js';
 import { SkepError } from '../tensor/errors.js';
 import type { Batching } from './batching.js';
 import { type Feeds, orderFeeds, orderOutputs } from './feeds.js';
 import type { Host, PooledMemory } from './host.js';
 import { type ModelStatistics, Statistics } from './statistics.js';
+import type { ConfigurationChange, StoredProfileOptions, TuneOptions, TuneResult } from './tuning.js';
 
 /** An input or output of a model. `type` is an element type, or words for what is no tensor; `shape` is undefined where unknown. */
 export interface ModelValue {
@@ -17,14 +20,6 @@ export interface ModelValue {
   readonly shape: readonly (number | string | null)[] | undefined;
   /** True for an input that has a default. */
   readonly optional: boolean;
-}
-
-/** Equal instances of a configuration: how many, with how many threads each, computing how many rows at once. */
-export interface InstanceGroup {
-  readonly instances: number;
-  readonly threads: number;
-  /** Rows of concurrent requests computed together at most. A request that has more rows itself runs alone. */
-  readonly batch: number;
 }
 
 /** A group as it is served; `batch` undefined: it grows as long as that pays. */
@@ -69,6 +64,7 @@ export class Model {
   readonly #maxQueue: number;
   readonly #statistics = new Statistics();
   readonly #onClosed: (memory: PooledMemory | undefined) => void;
+  readonly #listeners = new Set<(change: ConfigurationChange) => void>();
   /** Requests the caller still waits for. */
   #waiting = 0;
   #warned = false;
@@ -88,7 +84,7 @@ export class Model {
   }
 
   /** How the model is served. A batch that was not set is what it has grown to. */
-  get configuration(): readonly InstanceGroup[] {
+  get configuration(): Configuration {
     const { instances, threads, batch = this.#host.batches.maxRows } = this.#configuration;
     return [{ instances, threads, batch }];
   }
@@ -142,6 +138,35 @@ export class Model {
     } finally {
       this.#waiting--;
     }
+  }
+
+  /**
+   * Serves with other instances from now on; resolves when they do. Nothing stops meanwhile: new instances are built beside
+   * the old ones, and these finish what they have begun. Rejects with `INVALID_INPUT`, `OUT_OF_MEMORY`, `CLOSED`; the model
+   * is then served as before.
+   */
+  async configure(_configuration: Configuration): Promise<void> {
+    throw new SkepError('UNSUPPORTED', 'a model that runs cannot be configured anew yet');
+  }
+
+  /** Calls `listener` whenever the model has been configured anew. Gives a function that ends that. */
+  onConfigured(listener: (change: ConfigurationChange) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /**
+   * Measures how long batches take with how many threads, alone and beside each other, and chooses the configuration that
+   * is best for the objective. Measurements are stored in the user's cache folder for this model, machine and version, and
+   * used again. Rejects with `INVALID_INPUT`, `ABORTED` (before anything was measured), `CLOSED`, or as `run` does.
+   */
+  async tune(_options: TuneOptions = {}): Promise<TuneResult> {
+    throw new SkepError('UNSUPPORTED', 'measuring is not there yet');
+  }
+
+  /** The profile that `tune` has stored for this model on this machine; undefined where there is none that fits. */
+  async storedProfile(_options: StoredProfileOptions = {}): Promise<Profile | undefined> {
+    return undefined;
   }
 
   /** Counts and latencies so far. */
