@@ -32,8 +32,8 @@ export interface CaseResult {
 
 /** The cases under a folder, or the one it is, by name. */
 export function findCases(root: string): TestCase[] {
-  if (!existsSync(root) || !statSync(root).isDirectory())
-    throw new SkepError('INVALID_INPUT', `${root}: there is no such folder`);
+  if (!existsSync(root)) throw new SkepError('INVALID_INPUT', `${root}: there is no such folder`);
+  if (!statSync(root).isDirectory()) throw new SkepError('INVALID_INPUT', `${root}: is a file, not a folder of cases`);
   const found: TestCase[] = [];
   const visit = (folder: string, name: string) => {
     const entries = readdirSync(folder, { withFileTypes: true });

@@ -1,8 +1,12 @@
 // skep check: runs ONNX test folders and says of each whether it passes, and if not, why.
+import { canRun } from '../kernels/module.js';
 import type { LocalOptions } from '../runtime/local.js';
+import { SkepError } from '../tensor/errors.js';
 import { type CaseResult, findCases, runCase, type TestCase, tolerances } from './cases.js';
 import { choiceOption, command, numberOption, UsageError } from './command.js';
-import { formatTime, Progress, print, printJson } from './terminal.js';
+import { formatTime, note, Progress, print, printJson } from './terminal.js';
+
+const LAYOUTS = 'a folder with model.onnx and test_data_set_N, or NAME.onnx with NAME_output_M.pb beside it';
 
 export const check = command({
   name: 'check',
@@ -33,7 +37,12 @@ Exit code 0 when no case fails and at least one passes, 1 otherwise. Unsupported
         ? undefined
         : { rtol: rtol ?? tolerances.usual.rtol, atol: atol ?? tolerances.usual.atol };
     const filter = options.filter === undefined ? undefined : regExp(options.filter);
-    const cases = positionals.flatMap(findCases).filter((c) => filter === undefined || filter.test(c.name));
+    if (build !== undefined && !canRun(build))
+      throw new SkepError('UNSUPPORTED', `this runtime cannot run the '${build}' build of the kernels`);
+    const found = positionals.flatMap(findCases);
+    if (found.length === 0) note(`${positionals.join(', ')}: no test cases (${LAYOUTS})`);
+    const cases = found.filter((c) => filter === undefined || filter.test(c.name));
+    if (found.length > 0 && cases.length === 0) note(`none of ${found.length} cases has a name like ${filter}`);
     const local: LocalOptions = {
       ...(engine === undefined ? {} : { engine }),
       ...(build === undefined ? {} : { build }),

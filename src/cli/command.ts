@@ -69,7 +69,7 @@ export function parse(c: Command, words: readonly string[]): Invocation<never> |
   try {
     parsed = parseArgs({ args: [...words], options, allowPositionals: true });
   } catch (error) {
-    throw new UsageError((error as Error).message.replace(/\. To specify.*$/s, ''));
+    throw new UsageError(complaint(error as Error, Object.keys(declared)));
   }
   if (parsed.values.help === true) return 'help';
   const [least, most] = c.positionals;
@@ -85,6 +85,45 @@ export function parse(c: Command, words: readonly string[]): Invocation<never> |
     options: parsed.values as never,
     json: parsed.values.json === true,
   };
+}
+
+/** What is wrong with the words, by parseArgs; for an unknown option with the one that was probably meant. */
+function complaint(error: Error, names: readonly string[]): string {
+  const message = error.message.replace(/\. To specify.*$/s, '');
+  const unknown = /^Unknown option '--([^'=]*)/.exec(message)?.[1];
+  if (unknown === undefined) return message;
+  const near = nearest(unknown, names);
+  return `there is no option '--${unknown}'${near === undefined ? '' : `; did you mean '--${near}'?`}`;
+}
+
+/** The word that was probably meant: few letters apart, or one that begins so; undefined when none is near. */
+export function nearest(word: string, words: readonly string[]): string | undefined {
+  let best: string | undefined;
+  let least = Math.max(1, Math.floor(word.length / 3)) + 0.5;
+  for (const w of words) {
+    const far = word.length >= 3 && w.startsWith(word) ? 0.5 : distance(word, w);
+    if (far < least) {
+      least = far;
+      best = w;
+    }
+  }
+  return best;
+}
+
+/** Letters to insert, delete, change, or swap with their neighbour, to make one word of the other. */
+function distance(a: string, b: string): number {
+  let [before, above] = [[] as number[], Array.from({ length: b.length + 1 }, (_, j) => j)];
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const changed = above[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      row.push(Math.min(changed, above[j]! + 1, row[j - 1]! + 1));
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
+        row[j] = Math.min(row[j]!, before[j - 2]! + 1);
+    }
+    [before, above] = [above, row];
+  }
+  return above[b.length]!;
 }
 
 /** The help of one command. */

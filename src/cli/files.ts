@@ -1,9 +1,9 @@
 // Models and values on disk, as commands name them.
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import type { Model, ValueType } from '../graph/graph.js';
-import { readModel } from '../onnx/reader.js';
 import type { HostValue } from '../operators/operator.js';
+import { readModelFile as readModel } from '../runtime/source.js';
 import { encode } from '../tensor/convert.js';
 import { formatShape, SkepError } from '../tensor/errors.js';
 import { readNpy } from '../tensor/npy.js';
@@ -12,20 +12,55 @@ import { sizeOf } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';
 import { UsageError } from './command.js';
 
+/** What the operating system's refusals mean. */
+const refusals: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file or folder',
+  EISDIR: 'is a folder, not a file',
+  ENOTDIR: 'is a file, not a folder',
+  EEXIST: 'is a file, not a folder',
+  EACCES: 'permission denied',
+  EPERM: 'permission denied',
+  EROFS: 'the file system is read-only',
+  ENOSPC: 'no space is left on the device',
+  EMFILE: 'too many files are open',
+  ELOOP: 'too many links lead to it',
+  ENAMETOOLONG: 'the name is too long',
+};
+
+/** A failed system call in words, with the file: `out: is a file, not a folder`; undefined for any other error. */
+export function inWords(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const { code, path: file, syscall, message } = error as NodeJS.ErrnoException;
+  if (code === undefined || syscall === undefined) return undefined;
+  return `${file === undefined ? '' : `${file}: `}${refusals[code] ?? message}`;
+}
+
 /** Reads a file; the error says which. */
 export function readBytes(file: string): Uint8Array {
   try {
     return readFileSync(file);
   } catch (cause) {
-    const why = (cause as NodeJS.ErrnoException).code === 'ENOENT' ? 'there is no such file' : (cause as Error).message;
-    throw new SkepError('INVALID_INPUT', `${file}: ${why}`, { cause });
+    // Reading a folder fails without naming it.
+    const refusal = refusals[(cause as NodeJS.ErrnoException).code ?? ''];
+    throw new SkepError('INVALID_INPUT', `${file}: ${refusal ?? (cause as Error).message}`, { cause });
   }
 }
 
-/** Reads a model with its external data beside it. */
+/** Throws, in words, when a model's file cannot be there; what is in it is for the reader to say. */
+export function checkModelFile(file: string): void {
+  let folder: boolean;
+  try {
+    folder = statSync(file).isDirectory();
+  } catch (cause) {
+    throw new SkepError('INVALID_INPUT', inWords(cause) ?? `${file}: ${(cause as Error).message}`, { cause });
+  }
+  if (folder) throw new SkepError('INVALID_INPUT', `${file}: is a folder, not a model file`);
+}
+
+/** Reads a model with its external data beside it; errors name the file. */
 export function readModelFile(file: string): Model {
-  const folder = path.dirname(file);
-  return readModel(readBytes(file), { externalData: (location) => readBytes(path.join(folder, location)) });
+  checkModelFile(file);
+  return within(file, () => readModel(file));
 }
 
 /** Splits `NAME=REST` at the first `=`. Throws UsageError. */

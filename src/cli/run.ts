@@ -10,7 +10,7 @@ import { Tensor } from '../tensor/tensor.js';
 import { type DataType, dataTypes } from '../tensor/types.js';
 import { command, UsageError } from './command.js';
 import { describe } from './compare.js';
-import { readInput, splitAssignment } from './files.js';
+import { checkModelFile, readInput, splitAssignment } from './files.js';
 import { formatTime, print, printJson, table } from './terminal.js';
 
 export const run = command({
@@ -29,6 +29,7 @@ Characters of a name that a file cannot have become '_'.`,
   },
   async run({ positionals, options, json }) {
     const started = performance.now();
+    checkModelFile(positionals[0]!);
     const model = await load(positionals[0]!);
     try {
       const feeds = readFeeds(model, options.input ?? []);

@@ -1,7 +1,7 @@
 // The command line as a user meets it: its output and its exit code. Most of it in this process, for starting one takes
 // longer than what it does.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { test } from 'uvu';
@@ -157,6 +157,60 @@ test('inspect says what is not supported', async () => {
   assert.match(out, /Not supported:\n {2}NoSuchOperator 'the-node'/);
 });
 
+test('what the system refuses is said in words, with the file', async () => {
+  const fed = ['-i', 'a=[[1,2]]', '-i', 'b=[[1,2],[3,4]]'];
+  for (const [words, said] of [
+    [['run', at('m.onnx'), ...fed, '-o', at('a.npy')], /a\.npy: is a file, not a folder/],
+    [['run', folder, ...fed], /: is a folder, not a model file/],
+    [['inspect', folder], /: is a folder, not a model file/],
+    [['inspect', at('none.onnx')], /none\.onnx: there is no such file/],
+    [['inspect', at('broken', 'case', 'model.onnx')], /broken.case.model\.onnx: /],
+    [['check', at('a.npy')], /a\.npy: is a file/],
+  ] as const) {
+    const { code, err } = await skep(...words);
+    assert.is(code, 1, words.join(' '));
+    assert.match(err, said);
+    assert.not.match(err, /\n {4}at /, 'no stack');
+  }
+});
+
+test('check says when there is nothing to check', async () => {
+  mkdirSync(at('nothing'));
+  const none = await skep('check', at('nothing'));
+  assert.is(none.code, 1);
+  assert.match(none.err, /no test cases \(a folder with model\.onnx/);
+  assert.match((await skep('check', at('cases'), '--filter', 'no such')).err, /none of 4 cases has a name like/);
+});
+
+test('check refuses in words kernels that the runtime cannot run', async () => {
+  const validate = WebAssembly.validate;
+  WebAssembly.validate = () => false;
+  try {
+    const { code, err } = await skep('check', at('cases', 'suite', 'good'), '--build', 'fma');
+    assert.is(code, 1);
+    assert.match(err, /^skep: this runtime cannot run the 'fma' build/);
+  } finally {
+    WebAssembly.validate = validate;
+  }
+  assert.is((await skep('check', at('cases', 'suite', 'good'), '--build', 'fma')).code, 0);
+});
+
+test('external data is read from the model’s folder, and no link leads out of it', async () => {
+  mkdirSync(at('ext', 'inside'), { recursive: true });
+  const big = new Tensor('float32', new Float32Array(1024).fill(1), [512, 2]);
+  const model = binaryModel('Add');
+  const graph = { ...model.graph, inputs: model.graph.inputs.slice(0, 1), initializers: new Map([['b', big]]) };
+  const split = writeModel({ ...model, graph }, { externalData: 'w.data' });
+  writeFileSync(at('ext', 'inside', 'm.onnx'), split.model);
+  writeFileSync(at('ext', 'inside', 'w.data'), split.data);
+  assert.is((await skep('inspect', at('ext', 'inside', 'm.onnx'), '--shape', 'a=512,2')).code, 0);
+  renameSync(at('ext', 'inside', 'w.data'), at('ext', 'w.data'));
+  symlinkSync(at('ext', 'w.data'), at('ext', 'inside', 'w.data'));
+  const out = await skep('inspect', at('ext', 'inside', 'm.onnx'));
+  assert.is(out.code, 1);
+  assert.match(out.err, /m\.onnx: .*leaves the model's folder/);
+});
+
 test('misuse exits 2 with a hint, help exits 0', async () => {
   for (const words of [
     [],
@@ -175,10 +229,20 @@ test('misuse exits 2 with a hint, help exits 0', async () => {
   ]) {
     const { code, err, out } = await skep(...words);
     assert.is(code, 2, `skep ${words.join(' ')}: ${out}${err}`);
-    assert.ok(words.length === 0 || err.includes('--help'), words.join(' '));
+    assert.ok(err.includes('--help'), words.join(' '));
+  }
+  assert.match((await skep('run', at('m.onnx'), '--ouput', 'o')).err, /no option '--ouput'; did you mean '--output'\?/);
+  assert.match((await skep('inspcet')).err, /did you mean 'inspect'\?/);
+  assert.not.match((await skep('dance')).err, /did you mean/);
+  for (const words of [['dance'], ['run', at('m.onnx'), '--zzz'], ['check']]) {
+    const { code, out } = await skep(...words, '--json');
+    assert.is(code, 2);
+    assert.is(JSON.parse(out).error.code, 'USAGE');
   }
   assert.match((await skep('--help')).out, /skep check DIR…/);
-  for (const command of ['inspect', 'run', 'check']) {
+  const commands = [...(await skep('--help')).out.matchAll(/^ {2}skep (\w+)/gm)].map((m) => m[1]!);
+  assert.ok(commands.length >= 4);
+  for (const command of commands) {
     const { code, out } = await skep(command, '--help');
     assert.is(code, 0);
     assert.match(out, /--json/);
