@@ -117,8 +117,10 @@ function scaleOf(axis: Axis, values: readonly number[], start: number, length: n
   if (!log && high - low <= 1e-9 * Math.max(Math.abs(low), Math.abs(high), 1e-90)) high = low;
   // A linear axis shows its zero unless the data is far from it.
   if (!log && axis.min === undefined && low > 0 && low < 0.5 * high) low = 0;
-  if (low === high)
-    [low, high] = log ? [low / 2, high * 2] : [low - 0.5 * (Math.abs(low) || 1), high + 0.5 * (Math.abs(high) || 1)];
+  if (low === high) {
+    const half = Math.abs(low) < 1e-90 ? 1 : 0.5 * Math.abs(low);
+    [low, high] = log ? [low / 2, high * 2] : [low - half, high + half];
+  }
   const marks = log ? logTicks(low, high) : linearTicks(low, high);
   if (axis.min === undefined) low = Math.min(low, marks[0] ?? low);
   if (axis.max === undefined) high = Math.max(high, marks.at(-1) ?? high);
