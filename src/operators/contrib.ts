@@ -11,6 +11,7 @@ import { lowerBroadcast } from './broadcast.js';
 import { convOperators } from './conv.js';
 import { convAttributes } from './conv-geometry.js';
 import { matMulShape, matrixIndices } from './matmul.js';
+import { view } from './nested.js';
 import { type Address, type Call, type InferCall, type LowerCall, type Operator, operator } from './operator.js';
 import { lowerProduct, multiplyInto } from './product.js';
 import { fromNumbers, isFloat, zipNumbers } from './reference.js';
@@ -176,17 +177,6 @@ function lowerBroadcastTo(
   operands: readonly { readonly at: Address; readonly dims: readonly number[] }[],
 ): void {
   lowerBroadcast(view(call, { out: () => to }), 'add', 'float32', dims, operands);
-}
-
-/** A call with some of its members replaced. */
-export function view<C extends Call<unknown>>(call: C, members: Readonly<Record<string, unknown>>): C {
-  return new Proxy(call, {
-    get(target, key) {
-      if (typeof key === 'string' && Object.hasOwn(members, key)) return members[key];
-      const value: unknown = Reflect.get(target, key);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
 }
 
 function lowerRowNorm(

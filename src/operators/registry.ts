@@ -9,6 +9,7 @@ import { attentionOperators } from './attention.js';
 import { castOperators } from './cast.js';
 import { contribOperators } from './contrib.js';
 import { contribAttentionOperators } from './contrib-attention.js';
+import { contribQuantizedOperators } from './contrib-quantized.js';
 import { convOperators } from './conv.js';
 import { convTransposeOperators } from './conv-transpose.js';
 import { dataOperators } from './data.js';
@@ -26,6 +27,7 @@ import { callError, type InferCall, type Inferred, type Operator } from './opera
 import { poolOperators } from './pool.js';
 import { quantizeOperators } from './quantize.js';
 import { quantizedConvOperators } from './quantized-conv.js';
+import { quantizedGemmOperators } from './quantized-gemm.js';
 import { quantizedMatMulOperators } from './quantized-matmul.js';
 import { reduceOperators } from './reduce.js';
 import { rnnOperators } from './rnn.js';
@@ -56,9 +58,11 @@ const families: readonly (readonly Operator[])[] = [
   deformConvOperators,
   contribOperators,
   contribAttentionOperators,
+  contribQuantizedOperators,
   quantizeOperators,
   quantizedConvOperators,
   quantizedMatMulOperators,
+  quantizedGemmOperators,
   rnnOperators,
   reduceOperators,
   softmaxOperators,

@@ -51,8 +51,14 @@ function modelOf(c: Case): { bytes: Uint8Array; feeds: Map<string, HostValue> } 
   });
   const model: Model = {
     graph: { ...graph, inputs },
-    irVersion: c.opset >= 21 ? 10 : 8,
-    opsets: new Map([['', c.opset]]),
+    irVersion: c.opset >= 21 || c.domain !== undefined ? 10 : 8,
+    opsets:
+      c.domain === undefined
+        ? new Map([['', c.opset]])
+        : new Map([
+            ['', 21],
+            [c.domain, c.opset],
+          ]),
     producer: 'skep',
     metadata: new Map(),
   };
@@ -169,17 +175,16 @@ async function judge(c: Case): Promise<Finding[]> {
 
 let total = 0;
 for (const op of allOperators()) {
-  const make = families[op.name];
-  if (op.domain !== '' || (flags.op !== undefined && !flags.op.split(',').includes(op.name))) continue;
+  const make = families[op.domain === '' ? op.name : `${op.domain}:${op.name}`];
+  if (op.domain === 'skep' || (flags.op !== undefined && !flags.op.split(',').includes(op.name))) continue;
   if (make === undefined) {
-    console.log(`${op.name}: no generator`);
+    console.log(`${op.domain === '' ? '' : `${op.domain}:`}${op.name}: no generator`);
     continue;
   }
   const opsets = [
     ...new Set([
-      ...op.since.filter((v) => v >= 7 && v <= NEWEST),
-      Math.max(op.since[0]!, 7),
-      Math.max(op.since[0]!, NEWEST),
+      ...op.since.filter((v) => op.domain !== '' || (v >= 7 && v <= NEWEST)),
+      ...(op.domain === '' ? [Math.max(op.since[0]!, 7), Math.max(op.since[0]!, NEWEST)] : []),
     ]),
   ];
   const kinds = new Map<string, { count: number; first: string }>();
@@ -190,7 +195,7 @@ for (const op of allOperators()) {
     if (flags.case !== undefined && i !== Number(flags.case)) continue;
     const g = new Generator(seed * 1_000_003 + i * 7919 + op.name.length);
     const opset = g.pick(opsets);
-    let c: Case = { op: op.name, opset, ...make(g, opset) };
+    let c: Case = { op: op.name, ...(op.domain !== '' && { domain: op.domain }), opset, ...make(g, opset) };
     if (flags.invalid) c = damage(g, c);
     const except = exceptions(c);
     for (const { kind, text } of await judge(c)) {

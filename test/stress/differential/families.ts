@@ -1,5 +1,6 @@
 // All generators by operator.
 
+import { contrib } from './contrib.js';
 import { control } from './control.js';
 import { elementwise } from './elementwise.js';
 import type { Family } from './generator.js';
@@ -21,4 +22,5 @@ export const families: Family = {
   ...quantized,
   ...sampling,
   ...control,
+  ...contrib,
 };

@@ -14,8 +14,8 @@ export interface Case extends NodeTest {
   readonly opset: number;
   readonly rtol?: number;
   readonly atol?: number;
-  /** Integers may differ by this much: products of rounding in another order. */
-  readonly ulps?: number;
+  /** True where no kernel is expected. */
+  readonly fallback?: boolean;
 }
 
 /** A case less what the driver knows. */

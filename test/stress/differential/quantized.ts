@@ -2,16 +2,16 @@
 import { Tensor } from '../../../src/tensor/tensor.js';
 import { attributes, type Family, type Generator } from './generator.js';
 
-type Byte = 'uint8' | 'int8';
+export type Byte = 'uint8' | 'int8';
 
-const byte = (g: Generator): Byte => g.pick(['uint8', 'int8'] as const);
+export const byte = (g: Generator): Byte => g.pick(['uint8', 'int8'] as const);
 
-function bytes(g: Generator, type: Byte, dims: readonly number[]): Tensor {
+export function bytes(g: Generator, type: Byte, dims: readonly number[]): Tensor {
   return type === 'uint8' ? g.tensor(type, dims, 0, 255) : g.tensor(type, dims, -128, 127);
 }
 
 /** A scale of a power of two and a half, so that rounding ties occur. */
-function scale(g: Generator, dims: readonly number[] = []): Tensor {
+export function scale(g: Generator, dims: readonly number[] = []): Tensor {
   const n = dims.reduce((a, b) => a * b, 1);
   return new Tensor(
     'float32',
@@ -20,7 +20,7 @@ function scale(g: Generator, dims: readonly number[] = []): Tensor {
   );
 }
 
-function trimmed(inputs: (Tensor | undefined)[]): (Tensor | undefined)[] {
+export function trimmed(inputs: (Tensor | undefined)[]): (Tensor | undefined)[] {
   while (inputs.at(-1) === undefined) inputs.pop();
   return inputs;
 }
@@ -44,7 +44,7 @@ function geometry(g: Generator) {
   };
 }
 
-function matrices(g: Generator) {
+export function matrices(g: Generator) {
   const [m, k, n] = [g.int(1, 9), g.int(1, 9), g.int(1, 20)];
   const batch = g.dims(0, 2, 3, false);
   return { a: [...batch, m, k], b: g.chance(0.5) ? [k, n] : [...batch, k, n], n };
