@@ -25,6 +25,7 @@ import { matMulOperators } from './matmul.js';
 import { normalizationOperators } from './normalization.js';
 import { callError, type InferCall, type Inferred, type Operator } from './operator.js';
 import { poolOperators } from './pool.js';
+import { projectionOperators } from './projection.js';
 import { quantizeOperators } from './quantize.js';
 import { quantizedConvOperators } from './quantized-conv.js';
 import { quantizedGemmOperators } from './quantized-gemm.js';
@@ -68,6 +69,7 @@ const families: readonly (readonly Operator[])[] = [
   softmaxOperators,
   normalizationOperators,
   poolOperators,
+  projectionOperators,
 ];
 
 const byName = new Map<string, Operator>();

@@ -4,7 +4,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Attribute } from '../../src/graph/graph.js';
 import { Tensor } from '../../src/tensor/tensor.js';
-import { assertClose, builds, check, type NodeTest, runKernels, runReference } from './harness.js';
+import { assertClose, assertSameBits, builds, check, type NodeTest, runKernels, runReference } from './harness.js';
 import { randomFrom, randomTensor } from './random.js';
 
 const int = (value: number): Attribute => ({ kind: 'int', value });
@@ -135,6 +135,131 @@ for (const op of Object.keys(layers) as Op[]) {
     fc.assert(property, { numRuns: 15 });
   });
 }
+
+/** The layer by its steps: the products of all times, then `pieces` steps at a time, each direction in its own order of time. */
+function bySteps(
+  op: Op,
+  node: NodeTest,
+  l: Layer,
+  pieces: readonly number[],
+  build: (typeof builds)[number],
+): Tensor[] {
+  const { gates, states } = layers[op];
+  const { hidden, batch, times } = l;
+  const directions = l.direction === 'bidirectional' ? 2 : 1;
+  const width = gates * hidden;
+  const [x, w, r, b, lens, , , p] = node.inputs as (Tensor | undefined)[];
+  const g = runKernels({ op: 'Projection', domain: 'skep', opset: 1, inputs: [x, w], constants: [1] }, build)
+    .outputs[0];
+  const products = (g as Tensor<'float32'>).data;
+  const length = (row: number) => (lens === undefined ? times : (lens.data as Int32Array)[row]!);
+  const timeAt = (d: number, row: number, t: number) =>
+    l.direction === 'reverse' || d === 1 ? length(row) - 1 - t : t;
+  const rowAt = (row: number, t: number) => (l.layout ? row * times + t : t * batch + row);
+  const stateAt = (d: number, row: number) => (l.layout ? row * directions + d : d * batch + row) * hidden;
+  const y = new Float32Array(times * directions * batch * hidden);
+  // Initial states in the order of the steps: [directions, batch, hidden].
+  const turn = (t: Tensor | undefined, back = false) => {
+    const to = new Float32Array(directions * batch * hidden);
+    if (t === undefined) return to;
+    for (let d = 0; d < directions; d++)
+      for (let row = 0; row < batch; row++)
+        for (let j = 0; j < hidden; j++) {
+          const [own, other] = [(d * batch + row) * hidden + j, stateAt(d, row) + j];
+          to[back ? other : own] = (t.data as Float32Array)[back ? own : other]!;
+        }
+    return to;
+  };
+  let carried: Float32Array[] = [5, 6].slice(0, states).map((i) => turn(node.inputs[i] as Tensor | undefined));
+  for (let t = 0, k = 0; t < times; k++) {
+    const steps = Math.min(times - t, pieces[k % pieces.length]!);
+    const own = new Float32Array(directions * batch * steps * width);
+    const counts = Int32Array.from({ length: batch }, (_, row) => Math.max(0, Math.min(steps, length(row) - t)));
+    const each = (visit: (d: number, row: number, s: number, time: number) => void) => {
+      for (let d = 0; d < directions; d++)
+        for (let row = 0; row < batch; row++)
+          for (let s = 0; s < counts[row]!; s++) visit(d, row, s, timeAt(d, row, t + s));
+    };
+    each((d, row, s, time) => {
+      const from = (d * times * batch + rowAt(row, time)) * width;
+      own.set(products.subarray(from, from + width), ((d * batch + row) * steps + s) * width);
+    });
+    const state = (data: Float32Array) => new Tensor('float32', data, [directions, batch, hidden]);
+    const { outputs } = runKernels(
+      {
+        ...node,
+        op: `${op}Steps`,
+        domain: 'skep',
+        opset: 1,
+        inputs: [
+          new Tensor('float32', own, [directions, batch, steps, width]),
+          undefined,
+          r,
+          b,
+          new Tensor('int32', counts, [batch]),
+          ...carried.map(state),
+          ...(op === 'LSTM' ? [p] : []),
+        ],
+        constants: (node.constants ?? []).filter((i) => i >= 2),
+      },
+      build,
+    );
+    const [part, ...next] = outputs.map((o) => (o as Tensor<'float32'>).data);
+    each((d, row, s, time) => {
+      const from = ((d * batch + row) * steps + s) * hidden;
+      const to = l.layout
+        ? ((row * times + time) * directions + d) * hidden
+        : ((time * directions + d) * batch + row) * hidden;
+      y.set(part!.subarray(from, from + hidden), to);
+    });
+    carried = next;
+    t += steps;
+  }
+  const [first, ...last] =
+    node.outputs === undefined ? [] : [y, ...carried.map((c) => turn(new Tensor('float32', c, [c.length]), true))];
+  return [first!, ...last].map((data) => new Tensor('float32', data, [data.length]));
+}
+
+for (const op of Object.keys(layers) as Op[])
+  test(`${op}: a few steps at a time give the bits of the whole layer`, () => {
+    const pieces = fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 4 });
+    fc.assert(
+      fc.property(layer, pieces, (l, sizes) => {
+        const node = nodeOf(op, l);
+        for (const build of builds) {
+          const whole = runKernels(node, build).outputs as Tensor<'float32'>[];
+          const parts = bySteps(op, node, l, sizes, build);
+          whole.forEach((t, i) => {
+            assertSameBits(parts[i]!, new Tensor('float32', t.data, [t.size]), `output ${i}`);
+          });
+        }
+      }),
+      { numRuns: 15 },
+    );
+    // The reference of the steps, too.
+    const node = nodeOf(op, { ...fc.sample(layer, { seed: 7, numRuns: 1 })[0]!, hidden: 5, batch: 3 });
+    const directions = (node.inputs[2] as Tensor).dims[0]!;
+    const random = randomFrom(11);
+    const steps = [
+      randomTensor(random, [directions, 3, 4, layers[op].gates * 5]),
+      undefined,
+      ...node.inputs.slice(2, 4),
+    ];
+    check({ ...node, op: `${op}Steps`, domain: 'skep', opset: 1, inputs: steps, constants: [2] }, tolerance);
+  });
+
+test('the products of all times are those of rows and matrices', () => {
+  const random = randomFrom(6);
+  check(
+    {
+      op: 'Projection',
+      domain: 'skep',
+      opset: 1,
+      inputs: [randomTensor(random, [5, 2, 7]), randomTensor(random, [2, 12, 7])],
+    },
+    tolerance,
+  );
+});
 
 test('lengths outside the sequence cannot lead out of memory', () => {
   const random = randomFrom(3);
