@@ -4,7 +4,7 @@
 //   offset ─▶ ┌────────┬───────┬───────────┬──────────┬──────────┬──────────┬──────────┬───────┬──────┐
 //             │ header │ types │ instances │ tasks    │ requests │ parts    │ nodes    │ edges │ rows │
 //             └────────┴───────┴───────────┴──────────┴──────────┴──────────┴──────────┴───────┴──────┘
-//   words       32       13 each  4 each     12 + 2·b   12 each    12 each    8 each     4 each  2 each
+//   words       32       15 each  4 each     12 + 3·b   12 each    12 each    8 each     4 each  2 each
 //
 // - A *request* owns a list of parts and a list of nodes.
 // - A *part* is what a request has to do with one cell type. Either a chain (n steps, each feeding the next, kept as
@@ -53,7 +53,7 @@ export const H_IDLE = 29; // why the last schedule() gave nothing: a Reason
 export const H_TYPE_COUNT = 30; // types in use
 
 // ── cell type ───────────────────────────────────────────────────────────────────────────────────────────────────────
-export const TYPE_WORDS = 13;
+export const TYPE_WORDS = 15;
 export const T_MAX_BATCH = 0;
 export const T_MIN_BATCH = 1;
 export const T_RANK = 2; // priority: later cells higher
@@ -66,6 +66,8 @@ export const T_TAIL = 8;
 export const T_LIVE = 9; // parts of it that exist: at 0 an old version may go
 export const T_USED = 10; // 1 in use, 0 retired
 export const T_PASSED = 12; // tasks of other types since it has had ready nodes and none of its own
+export const T_MAX_STEPS = 13; // steps of a chain that one task may take when nobody else waits
+export const T_NEEDS = 14; // steps of the chain before it that a step of it needs
 export const T_SKIP = 11; // 1 while this schedule() has found that none of its ready nodes may run here
 
 // ── instance and task ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -73,7 +75,8 @@ export const INSTANCE_WORDS = 4;
 export const I_FIRST = 0; // ring of task slots: the oldest, and how many
 export const I_COUNT = 1;
 
-export const TASK_WORDS = 12; // followed by 2 words an entry: part, and node (graph) or step (chain)
+export const TASK_WORDS = 12; // followed by 3 words an entry: part, node (graph) or first step (chain), how many steps
+export const ENTRY_WORDS = 3;
 export const K_INSTANCE = 0;
 export const K_TYPE = 1;
 export const K_SIZE = 2;
@@ -110,7 +113,7 @@ export const P_TYPE = 0;
 export const P_REQUEST = 1;
 export const P_FLAGS = 2;
 export const P_PIN = 3; // the instance that alone may take its nodes; NONE
-export const P_IN_FLIGHT = 4;
+export const P_IN_FLIGHT = 4; // nodes, or steps, of tasks that are running
 export const P_STEP = 5; // chain: steps done                        graph: first ready node
 export const P_LENGTH = 6; // chain: steps in all, or at most        graph: last ready node
 export const P_LIMIT = 7; // chain: steps the part before it allows  graph: how many are ready
@@ -185,7 +188,7 @@ export interface Bases {
 }
 
 export function layOut(c: Capacity): Bases {
-  const taskWords = TASK_WORDS + 2 * c.largestBatch;
+  const taskWords = TASK_WORDS + ENTRY_WORDS * c.largestBatch;
   const types = HEADER_WORDS;
   const instances = types + TYPE_WORDS * c.types;
   const tasks = instances + INSTANCE_WORDS * c.instances;

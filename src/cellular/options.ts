@@ -16,6 +16,10 @@ export interface CellType {
   readonly row?: boolean;
   /** Steps of the chain behind it that one node of this type feeds (`stepwise`). Default 1. */
   readonly chunk?: number;
+  /** Steps of the chain before it that a step of this type needs (`stepwise`): what works on several at once. Default 1. */
+  readonly needs?: number;
+  /** Steps of its chains that one task may take at once when it takes all that is ready: nobody waits then. Default 1. */
+  readonly maxSteps?: number;
 }
 
 export interface SchedulerOptions extends Partial<L.Capacity> {
@@ -37,7 +41,10 @@ export interface ChainOptions {
   readonly after?: boolean;
   /** Goes on from the state row of the chain before it (with `after`): a decoder from its encoder's. */
   readonly inherits?: boolean;
-  /** Step t waits for step ⌊t / chunk⌋ of the chain before it: a layer on a layer, a step on its projection. */
+  /**
+   * Goes step by step behind the chain before it, a layer on a layer, a step on its projection: step t waits for step
+   * ⌊t / chunk⌋ of that one; where a step `needs` several, for step (t + 1) · needs − 1; or for its end.
+   */
   readonly stepwise?: boolean;
   /** Rows of a batch that one step fills: a request that comes with several already. They stay together. Default 1. */
   readonly rows?: number;

@@ -92,7 +92,9 @@ export function releaseFollower(s: State, part: number): void {
   const follower = m[p + L.P_SIBLING]!;
   if (follower === L.NONE || (m[s.part(follower) + L.P_FLAGS]! & L.STEPWISE) === 0) return;
   const chunk = m[s.type(m[p + L.P_TYPE]!) + L.T_CHUNK]!;
-  m[s.part(follower) + L.P_LIMIT] = hasEnded(s, part) ? NO_LIMIT : m[p + L.P_STEP]! * chunk;
+  const needs = m[s.type(m[s.part(follower) + L.P_TYPE]!) + L.T_NEEDS]!;
+  const steps = m[p + L.P_STEP]! * chunk;
+  m[s.part(follower) + L.P_LIMIT] = hasEnded(s, part) ? NO_LIMIT : needs === 1 ? steps : Math.floor(steps / needs);
   queueIfReady(s, follower);
 }
 

@@ -86,6 +86,8 @@ export class Scheduler {
     checkInteger(`minBatch of type ${type}`, cell.minBatch ?? 1, 1, cell.maxBatch);
     checkInteger(`rank of type ${type}`, cell.rank ?? type, -(1 << 30), 1 << 30);
     checkInteger(`chunk of type ${type}`, cell.chunk ?? 1, 1, 1 << 16);
+    checkInteger(`needs of type ${type}`, cell.needs ?? 1, 1, 1 << 16);
+    checkInteger(`maxSteps of type ${type}`, cell.maxSteps ?? 1, 1, 1 << 16);
     m[L.H_TYPE_COUNT] = Math.max(m[L.H_TYPE_COUNT]!, type + 1);
     const t = this.#s.type(type);
     m.fill(0, t, t + L.TYPE_WORDS);
@@ -94,6 +96,8 @@ export class Scheduler {
     m[t + L.T_RANK] = cell.rank ?? type;
     m[t + L.T_ROW] = cell.row === false ? 0 : 1;
     m[t + L.T_CHUNK] = cell.chunk ?? 1;
+    m[t + L.T_NEEDS] = cell.needs ?? 1;
+    m[t + L.T_MAX_STEPS] = cell.maxSteps ?? 1;
     m[t + L.T_HEAD] = m[t + L.T_TAIL] = L.NONE;
     m[t + L.T_USED] = 1;
     return type;
@@ -108,6 +112,17 @@ export class Scheduler {
 
   maxBatch(type: number): number {
     return this.#s.m[this.#s.type(type) + L.T_MAX_BATCH]!;
+  }
+
+  /** Changes how many steps of its chains a task may take when nobody else waits. */
+  setMaxSteps(type: number, maxSteps: number): void {
+    this.#checkType(type);
+    checkInteger(`maxSteps of type ${type}`, maxSteps, 1, 1 << 16);
+    this.#s.m[this.#s.type(type) + L.T_MAX_STEPS] = maxSteps;
+  }
+
+  maxSteps(type: number): number {
+    return this.#s.m[this.#s.type(type) + L.T_MAX_STEPS]!;
   }
 
   /** No new request may use the type; those that do end on it. */
@@ -347,11 +362,14 @@ export class Scheduler {
     return this.#s.m[this.#s.instance(instance) + L.I_COUNT]!;
   }
 
-  /** Entry `i` of the instance's oldest task was its chain's last step (a stop token). Before `complete`. */
-  stop(instance: number, i: number): void {
+  /**
+   * The chain of entry `i` of the instance's oldest task ends with that entry (a stop token), of whose steps the first
+   * `steps` count; all by default. Before `complete`.
+   */
+  stop(instance: number, i: number, steps?: number): void {
     this.#checkHasTask(instance);
     checkInteger('entry', i, 0, this.#s.m[taskOf(this.#s, instance, 0) + L.K_SIZE]! - 1);
-    stopChain(this.#s, instance, i);
+    stopChain(this.#s, instance, i, steps);
   }
 
   /** The instance has run its oldest task. */

@@ -45,7 +45,7 @@ export class Task implements Decision {
   }
 
   #part(i: number): number {
-    return this.#s.part(this.#s.m[this.#k + L.K_ENTRIES + 2 * i]!);
+    return this.#s.part(this.#s.m[this.#k + L.K_ENTRIES + L.ENTRY_WORDS * i]!);
   }
   /** The request that entry `i` belongs to. */
   request(i: number): number {
@@ -64,11 +64,23 @@ export class Task implements Decision {
   }
   /** The part entry `i` belongs to. */
   part(i: number): number {
-    return this.#s.m[this.#k + L.K_ENTRIES + 2 * i]!;
+    return this.#s.m[this.#k + L.K_ENTRIES + L.ENTRY_WORDS * i]!;
   }
-  /** Of a chain: which step, from 0. */
+  /** Which of its request's parts that is, in the order they were added, from 0. */
+  place(i: number): number {
+    const s = this.#s;
+    let place = 0;
+    for (let part = s.m[s.request(this.request(i)) + L.R_FIRST_PART]!; part !== this.part(i); place++)
+      part = s.m[s.part(part) + L.P_SIBLING]!;
+    return place;
+  }
+  /** Of a chain: which step, from 0; the first, where it is several. */
   step(i: number): number {
-    return this.#s.m[this.#k + L.K_ENTRIES + 2 * i + 1]!;
+    return this.#s.m[this.#k + L.K_ENTRIES + L.ENTRY_WORDS * i + 1]!;
+  }
+  /** Of a chain: how many steps, one after the other. */
+  steps(i: number): number {
+    return this.#s.m[this.#k + L.K_ENTRIES + L.ENTRY_WORDS * i + 2]!;
   }
   /** Of a chain: whether its row holds no state yet (its first step, unless it inherits a row). */
   startsFresh(i: number): boolean {
@@ -76,7 +88,7 @@ export class Task implements Decision {
   }
   /** Of a graph: which node. */
   node(i: number): number {
-    return this.#s.m[this.#k + L.K_ENTRIES + 2 * i + 1]!;
+    return this.#s.m[this.#k + L.K_ENTRIES + L.ENTRY_WORDS * i + 1]!;
   }
   /** Of a graph: the tag the unfolding gave the node. */
   tag(i: number): number {

@@ -65,6 +65,8 @@ export function formTask(s: State, instance: number, type: number, reason: Reaso
     }
   }
   if (size === 0) return 0;
+  // Nobody else waits: what chains are here may go on for a while.
+  if (m[t + L.T_MAX_STEPS]! > 1 && m[t + L.T_READY] === 0) takeMoreSteps(s, k, size, m[t + L.T_MAX_STEPS]!);
 
   m[k + L.K_INSTANCE] = instance;
   m[k + L.K_TYPE] = type;
@@ -93,6 +95,19 @@ function takeStep(s: State, k: number, size: number, part: number): number {
   return addEntry(s, k, size, part, m[p + L.P_STEP]! + m[p + L.P_IN_FLIGHT]!);
 }
 
+/** Lets every chain of a task take up to `most` steps, as far as the part before it allows. */
+function takeMoreSteps(s: State, k: number, size: number, most: number): void {
+  const m = s.m;
+  const end = k + L.K_ENTRIES + L.ENTRY_WORDS * size;
+  for (let entry = k + L.K_ENTRIES; entry < end; entry += L.ENTRY_WORDS) {
+    const p = s.part(m[entry]!);
+    if ((m[p + L.P_FLAGS]! & L.CHAIN) === 0) continue;
+    const steps = Math.min(most, Math.min(m[p + L.P_LENGTH]!, m[p + L.P_LIMIT]!) - m[entry + 1]!);
+    m[entry + 2] = steps;
+    m[p + L.P_IN_FLIGHT]! += steps - 1;
+  }
+}
+
 /** Takes as many of a part's ready nodes as fit (until there are `most`) and get their rows. Returns the new size. */
 function takeNodes(s: State, k: number, size: number, most: number, part: number): number {
   const m = s.m;
@@ -115,9 +130,10 @@ function takeNodes(s: State, k: number, size: number, most: number, part: number
 
 function addEntry(s: State, k: number, size: number, part: number, nodeOrStep: number): number {
   const m = s.m;
-  const entry = k + L.K_ENTRIES + 2 * size;
+  const entry = k + L.K_ENTRIES + L.ENTRY_WORDS * size;
   m[entry] = part;
   m[entry + 1] = nodeOrStep;
+  m[entry + 2] = 1;
   m[s.part(part) + L.P_IN_FLIGHT]! += 1;
   m[s.request(m[s.part(part) + L.P_REQUEST]!) + L.R_IN_FLIGHT]! += 1;
   return size + 1;
@@ -126,8 +142,8 @@ function addEntry(s: State, k: number, size: number, part: number, nodeOrStep: n
 /** After a task has been formed: what follows inside its parts may be submitted to the same instance. */
 function releaseAhead(s: State, k: number, instance: number): void {
   const m = s.m;
-  const end = k + L.K_ENTRIES + 2 * m[k + L.K_SIZE]!;
-  for (let entry = k + L.K_ENTRIES; entry < end; entry += 2) {
+  const end = k + L.K_ENTRIES + L.ENTRY_WORDS * m[k + L.K_SIZE]!;
+  for (let entry = k + L.K_ENTRIES; entry < end; entry += L.ENTRY_WORDS) {
     const part = m[entry]!;
     const p = s.part(part);
     m[p + L.P_PIN] = instance;
@@ -146,12 +162,12 @@ export function completeTask(s: State, instance: number): void {
   m[s.type(m[k + L.K_TYPE]!) + L.T_RUNNING]! -= 1;
   // Youngest first: then each part that comes back goes in front of the one before, and finds its place at once.
   const first = k + L.K_ENTRIES;
-  for (let entry = first + 2 * m[k + L.K_SIZE]! - 2; entry >= first; entry -= 2) {
+  for (let entry = first + L.ENTRY_WORDS * (m[k + L.K_SIZE]! - 1); entry >= first; entry -= L.ENTRY_WORDS) {
     const part = m[entry]!;
     const p = s.part(part);
     const request = m[p + L.P_REQUEST]!;
     const r = s.request(request);
-    m[p + L.P_IN_FLIGHT]! -= 1;
+    m[p + L.P_IN_FLIGHT]! -= m[entry + 2]!;
     m[r + L.R_IN_FLIGHT]! -= 1;
     if (m[p + L.P_IN_FLIGHT] === 0) m[p + L.P_PIN] = L.NONE;
     const chain = (m[p + L.P_FLAGS]! & L.CHAIN) !== 0;
@@ -160,30 +176,30 @@ export function completeTask(s: State, instance: number): void {
       if (m[r + L.R_IN_FLIGHT] === 0) append(s, L.H_FINISHED_HEAD, L.H_FINISHED_TAIL, request);
       continue;
     }
-    if (chain) completeStep(s, part);
+    if (chain) completeSteps(s, part, m[entry + 2]!);
     else completeNode(s, m[entry + 1]!);
     if (m[r + L.R_UNFINISHED] === 0 && m[r + L.R_IN_FLIGHT] === 0) tellWhenDone(s, request, RequestState.finished);
   }
 }
 
 /** Entry `i` of the instance's oldest task is its chain's last step. */
-export function stopChain(s: State, instance: number, i: number): void {
+export function stopChain(s: State, instance: number, i: number, steps?: number): void {
   const m = s.m;
-  const entry = taskOf(s, instance, 0) + L.K_ENTRIES + 2 * i;
+  const entry = taskOf(s, instance, 0) + L.K_ENTRIES + L.ENTRY_WORDS * i;
   const part = m[entry]!;
   const p = s.part(part);
   if ((m[p + L.P_FLAGS]! & L.CHAIN) === 0) throw new CellularError('E_ARGUMENT', `entry ${i} is not of a chain`);
-  const length = m[entry + 1]! + 1;
+  const length = m[entry + 1]! + (steps ?? m[entry + 2]!);
   if (length >= m[p + L.P_LENGTH]!) return;
   m[p + L.P_LENGTH] = length;
   if ((m[p + L.P_FLAGS]! & L.QUEUED) !== 0) dequeue(s, part, stepRows(s, part)); // its next step, which was released ahead
 }
 
-function completeStep(s: State, part: number): void {
+function completeSteps(s: State, part: number, steps: number): void {
   const m = s.m;
   const p = s.part(part);
   // A stopped chain may have had further steps submitted ahead: they do not count.
-  if (m[p + L.P_STEP]! < m[p + L.P_LENGTH]!) m[p + L.P_STEP]! += 1;
+  m[p + L.P_STEP] = Math.min(m[p + L.P_LENGTH]!, m[p + L.P_STEP]! + steps);
   if (m[p + L.P_SIBLING] !== L.NONE) releaseFollower(s, part);
   if (!hasEnded(s, part)) {
     queueRunning(s, part);

@@ -55,32 +55,50 @@ export function runTask(s: Scheduler, task: Task, rows: Int32Array, requests: Re
   const written: [number, number][] = [];
   for (let i = 0; i < task.size; i++) {
     const q = requests.get(task.key(i))!;
-    const name = task.isChain(i) ? `${task.part(i)}:${task.step(i)}` : `n${task.node(i)}`;
-    if (q.ran.has(name)) throw new Error(`${name} of request ${task.key(i)} runs twice`);
-    q.ran.add(name);
-    const value = task.isChain(i) ? stepValue(task, i, rows, q) : nodeValue(task, i, rows, q, inputs);
+    const ran = (name: string, value: number) => {
+      if (q.ran.has(name)) throw new Error(`${name} of request ${task.key(i)} runs twice`);
+      q.ran.add(name);
+      q.result.push(value);
+    };
+    let value = 0;
+    if (task.isChain(i)) {
+      value = task.startsFresh(i) || task.row(i) < 0 ? 0 : rows[task.row(i)]!;
+      for (let k = 0; k < task.steps(i); k++) {
+        const t = task.step(i) + k;
+        value = stepValue(task, t, task.row(i) < 0 ? 0 : value, q);
+        ran(`${task.part(i)}:${t}`, value);
+        q.own.set(`${task.type}:${t}`, value);
+        if (q.unfolding.kind === 'encoder-decoder' && task.type === q.unfolding.decoder && stops(value)) {
+          s.stop(task.instance, i, k + 1);
+          break;
+        }
+      }
+    } else {
+      value = nodeValue(task, i, rows, q, inputs);
+      ran(`n${task.node(i)}`, value);
+    }
     if (task.row(i) >= 0) written.push([task.row(i), value]);
-    if (task.isChain(i)) q.own.set(`${task.type}:${task.step(i)}`, value);
-    if (q.unfolding.kind === 'encoder-decoder' && task.type === q.unfolding.decoder && stops(value))
-      s.stop(task.instance, i);
     if (q.unfolding.kind === 'beam' && task.type === q.unfolding.select) advance(s, task, i, rows, q.unfolding, inputs);
-    q.result.push(value);
   }
   // All of a batch is read before any of it is written, as a kernel does.
   for (const [row, value] of written) rows[row] = value;
 }
 
-function stepValue(task: Task, i: number, rows: Int32Array, q: Running): number {
+/** Throws when what the step needs is not there. */
+function stepValue(task: Task, t: number, state: number, q: Running): number {
   const u = q.unfolding;
-  const t = task.step(i);
-  const state = task.startsFresh(i) || task.row(i) < 0 ? 0 : rows[task.row(i)]!;
+  const own = (name: string): number => {
+    const value = q.own.get(name);
+    if (value === undefined) throw new Error(`${name} is not there when step ${t} of type ${task.type} runs`);
+    return value;
+  };
   let below = 0;
-  if (u.kind === 'projected' && task.type === u.type) below = q.own.get(`${u.projection}:${Math.floor(t / u.chunk)}`)!;
+  if (u.kind === 'projected' && task.type === u.type) below = own(`${u.projection}:${Math.floor(t / u.chunk)}`);
   if (u.kind === 'stacked' && task.type !== u.types[0]) {
-    below = q.own.get(`${u.types[u.types.indexOf(task.type) - 1]}:${t}`)!;
+    below = own(`${u.types[u.types.indexOf(task.type) - 1]}:${t}`);
   }
   if (u.kind === 'bidirectional' && task.type === u.merge) {
-    below = mix(q.own.get(`${u.forward}:${u.length - 1}`)!, q.own.get(`${u.backward}:${u.length - 1}`)!);
+    below = mix(own(`${u.forward}:${u.length - 1}`), own(`${u.backward}:${u.length - 1}`));
   }
   return mix(q.seed, task.type, t, state, below);
 }

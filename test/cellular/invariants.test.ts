@@ -5,6 +5,7 @@ import * as assert from 'uvu/assert';
 import { Priority } from '../../src/cellular/priority.js';
 import { Scheduler } from '../../src/cellular/scheduler.js';
 import { RequestState } from '../../src/cellular/state.js';
+import type { Task } from '../../src/cellular/task.js';
 import { Unfolder, type Unfolding } from '../../src/cellular/unfold.js';
 import { expected, type Running, runTask, start } from './interpreter.js';
 
@@ -55,6 +56,7 @@ const setting = fc.record({
   maxTasksToSubmit: fc.integer({ min: 1, max: 3 }),
   maxBatch: fc.integer({ min: 1, max: 5 }),
   minBatch: fc.integer({ min: 1, max: 2 }),
+  maxSteps: fc.integer({ min: 1, max: 5 }),
   priority: fc.constantFrom(...Object.values(Priority)),
   rows: fc.integer({ min: 26, max: 80 }),
   requests: fc.array(unfolding, { minLength: 1, maxLength: 25 }),
@@ -63,73 +65,85 @@ const setting = fc.record({
 
 test('every node runs once, on the right rows, and everything is given back, whatever happens in whatever order', () => {
   fc.assert(
-    fc.property(setting, ({ instances, maxTasksToSubmit, maxBatch, minBatch, priority, rows, requests, moves }) => {
-      const cell = { maxBatch, minBatch: Math.min(minBatch, maxBatch) };
-      const options = {
-        cells: [cell, cell, cell, cell, { ...cell, row: false, chunk: 4 }, cell],
-        instances,
-        maxTasksToSubmit,
-        priority,
-        rows,
-        requests: 64,
-        nodes: 4000,
-      };
-      const buffer = new ArrayBuffer(Scheduler.bytes(options) + 64);
-      const views = [Scheduler.create(options, buffer, 64), new Scheduler(buffer, 64)];
-      const task = views[0]!.task();
-      const full = views[0]!.left;
-      const arena = new Int32Array(rows);
-      const live = new Map<number, Running>();
-      const numbers = new Map<number, number>(); // key → request
-      const ended = new Map<number, number>(); // key → state
-      const cancelled = new Set<number>();
-      const unfolder = new Unfolder();
-      let arrived = 0;
+    fc.property(
+      setting,
+      ({ instances, maxTasksToSubmit, maxBatch, minBatch, maxSteps, priority, rows, requests, moves }) => {
+        const cell = { maxBatch, maxSteps, minBatch: Math.min(minBatch, maxBatch) };
+        const options = {
+          cells: [cell, cell, cell, cell, { ...cell, row: false, chunk: 4 }, cell],
+          instances,
+          maxTasksToSubmit,
+          priority,
+          rows,
+          requests: 64,
+          nodes: 4000,
+        };
+        const buffer = new ArrayBuffer(Scheduler.bytes(options) + 64);
+        const views = [Scheduler.create(options, buffer, 64), new Scheduler(buffer, 64)];
+        const task = views[0]!.task();
+        const full = views[0]!.left;
+        const arena = new Int32Array(rows);
+        const live = new Map<number, Running>();
+        const numbers = new Map<number, number>(); // key → request
+        const ended = new Map<number, number>(); // key → state
+        const cancelled = new Set<number>();
+        const unfolder = new Unfolder();
+        let arrived = 0;
 
-      const move = (pick: number, arriving: boolean): void => {
-        const s = views[pick % 2]!; // either view: they are the same scheduler
-        const kind = Math.floor(pick / 2) % 8;
-        const who = Math.floor(pick / 16);
-        if (arriving && kind < 3 && arrived < requests.length) {
-          live.set(arrived, start(requests[arrived]!, arrived));
-          numbers.set(arrived, unfolder.unfold(s, requests[arrived]!, arrived));
-          assert.ok(numbers.get(arrived)! >= 0);
-          arrived += 1;
-        } else if (arriving && kind === 3 && numbers.size > 0) {
-          const key = [...numbers.keys()][who % numbers.size]!;
-          if (!ended.has(key) && s.cancel(numbers.get(key)!)) cancelled.add(key);
-        } else {
-          const instance = who % instances;
-          if (s.taskCount(instance) > 0 && kind % 2 === 0) {
-            assert.ok(task.moveTo(instance, 0).size <= maxBatch);
-            runTask(s, task, arena, live);
-            s.complete(instance);
-          } else s.schedule(instance);
+        const move = (pick: number, arriving: boolean): void => {
+          const s = views[pick % 2]!; // either view: they are the same scheduler
+          const kind = Math.floor(pick / 2) % 8;
+          const who = Math.floor(pick / 16);
+          if (arriving && kind < 3 && arrived < requests.length) {
+            live.set(arrived, start(requests[arrived]!, arrived));
+            numbers.set(arrived, unfolder.unfold(s, requests[arrived]!, arrived));
+            assert.ok(numbers.get(arrived)! >= 0);
+            arrived += 1;
+          } else if (arriving && kind === 3 && numbers.size > 0) {
+            const key = [...numbers.keys()][who % numbers.size]!;
+            if (!ended.has(key) && s.cancel(numbers.get(key)!)) cancelled.add(key);
+          } else {
+            const instance = who % instances;
+            if (s.taskCount(instance) > 0 && kind % 2 === 0) {
+              assert.ok(task.moveTo(instance, 0).size <= maxBatch);
+              checkSteps(task, maxSteps);
+              runTask(s, task, arena, live);
+              s.complete(instance);
+            } else s.schedule(instance);
+          }
+          for (let r = s.nextEnded(); r >= 0; r = s.nextEnded()) {
+            const key = s.key(r);
+            assert.not(ended.has(key), 'told twice');
+            ended.set(key, s.state(r));
+            numbers.delete(key);
+            s.free(r);
+          }
+        };
+        for (const pick of moves) move(pick, true);
+        while (arrived < requests.length) move(0, true);
+        // No starvation: with everything arrived, turns of all instances end all requests.
+        for (let turn = 0; ended.size < requests.length; turn++) {
+          assert.ok(turn < 20_000, 'requests starve');
+          for (let i = 0; i < instances; i++) for (const kind of [5, 4]) move(2 * kind + 16 * i, false);
         }
-        for (let r = s.nextEnded(); r >= 0; r = s.nextEnded()) {
-          const key = s.key(r);
-          assert.not(ended.has(key), 'told twice');
-          ended.set(key, s.state(r));
-          numbers.delete(key);
-          s.free(r);
+        for (const [key, { unfolding: u, result }] of live) {
+          assert.is(ended.get(key), cancelled.has(key) ? RequestState.cancelled : RequestState.finished);
+          if (!cancelled.has(key)) assert.equal(exact(u, result, maxTasksToSubmit), expected(u, key));
         }
-      };
-      for (const pick of moves) move(pick, true);
-      while (arrived < requests.length) move(0, true);
-      // No starvation: with everything arrived, turns of all instances end all requests.
-      for (let turn = 0; ended.size < requests.length; turn++) {
-        assert.ok(turn < 20_000, 'requests starve');
-        for (let i = 0; i < instances; i++) for (const kind of [5, 4]) move(2 * kind + 16 * i, false);
-      }
-      for (const [key, { unfolding: u, result }] of live) {
-        assert.is(ended.get(key), cancelled.has(key) ? RequestState.cancelled : RequestState.finished);
-        if (!cancelled.has(key)) assert.equal(exact(u, result, maxTasksToSubmit), expected(u, key));
-      }
-      assert.equal(views[1]!.left, full);
-    }),
+        assert.equal(views[1]!.left, full);
+      },
+    ),
     { numRuns: 300, includeErrorInReport: true },
   );
 });
+
+/** Only chains take several steps, and no more than they may. */
+function checkSteps(task: Task, maxSteps: number): void {
+  for (let i = 0; i < task.size; i++) {
+    assert.ok(task.steps(i) >= 1 && task.steps(i) <= (task.isChain(i) ? maxSteps : 1));
+    assert.ok(task.steps(i) === 1 || task.size === task.ready, 'others wait');
+  }
+}
 
 /** Steps a stopped decoder had submitted ahead run for nothing: leave them out. Everything else must be exact. */
 function exact(u: Unfolding, result: readonly number[], maxTasksToSubmit: number): number[] {

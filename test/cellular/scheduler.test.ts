@@ -324,6 +324,68 @@ test('upgrade: new requests run on new types, running ones end on the old, and t
   assert.is(s.addType({ maxBatch: 1 }), 0);
 });
 
+test('a task takes several steps of its chains while nobody else waits, and goes back to one when somebody does', () => {
+  const s = Scheduler.create({ cells: [{ maxBatch: 2, maxSteps: 4 }] });
+  const steps: string[] = [];
+  const note = () => {
+    const task = s.task();
+    steps.push(
+      Array.from({ length: task.size }, (_, i) => `${task.key(i)}:${task.step(i)}+${task.steps(i)}`).join(' '),
+    );
+  };
+  unfolder.unfold(s, chain(11), 1);
+  unfolder.unfold(s, chain(6), 2);
+  s.schedule(0);
+  note();
+  unfolder.unfold(s, chain(1), 3); // three are ready next, and a task takes two
+  s.complete(0);
+  drain(s, note);
+  assert.equal(steps.slice(0, 2), ['1:0+4 2:0+4', '1:4+1 2:4+1']);
+  assert.ok(steps.every((t) => t.split(' ').length <= 2));
+  // Each chain's steps come once, in order.
+  for (const [key, length] of [
+    [1, 11],
+    [2, 6],
+    [3, 1],
+  ] as const) {
+    let next = 0;
+    for (const entry of steps.flatMap((t) => t.split(' '))) {
+      const [who, step, count] = entry.split(/[:+]/).map(Number) as [number, number, number];
+      if (who !== key) continue;
+      assert.is(step, next);
+      next += count;
+    }
+    assert.is(next, length);
+  }
+  s.setMaxSteps(0, 1);
+  assert.is(s.maxSteps(0), 1);
+});
+
+test('a chain that works on several steps of the one before waits for all of them, or its end', () => {
+  const s = Scheduler.create({
+    cells: [
+      { maxBatch: 1, maxSteps: 3 },
+      { maxBatch: 1, needs: 4 },
+    ],
+  });
+  const request = s.begin(1);
+  s.addChain(request, 0, 10);
+  s.addChain(request, 1, 3, { stepwise: true });
+  s.submit(request, 2);
+  let done = 0;
+  const order: string[] = [];
+  while (s.schedule(0) > 0) {
+    const task = s.task();
+    if (task.type === 0) done += task.steps(0);
+    else assert.ok(done >= Math.min(10, (task.step(0) + task.steps(0)) * 4), `step ${task.step(0)} after ${done}`);
+    assert.is(task.place(0), task.type);
+    order.push(`${task.type}:${task.step(0)}`);
+    s.complete(0);
+  }
+  assert.is(order.filter((o) => o.startsWith('1')).length, 3);
+  assert.is(s.nextEnded(), request);
+});
+
 test('bad calls are refused with what and where', () => {
   const s = Scheduler.create({ cells: [{ maxBatch: 4 }] });
   const bad: [() => unknown, string][] = [
