@@ -5,9 +5,9 @@ import type { Address } from '../operators/operator.js';
 import { SkepError } from '../tensor/errors.js';
 import type { Plan } from './plan.js';
 
-/** Where a symbolic address ended up, in bytes: an offset in the arena or the words, or an absolute address. */
+/** Where a symbolic address ended up, in bytes: an offset from a base of the plan or in the words, or an absolute address. */
 export interface Place {
-  readonly base: 'arena' | 'words' | 'memory';
+  readonly base: number | 'words' | 'memory';
   readonly value: number;
 }
 
@@ -18,7 +18,7 @@ const i32 = new Int32Array(f32.buffer);
 export class Encoder {
   readonly #resolve: (address: Address) => Place;
   readonly #words: number[];
-  readonly #arena: number[] = [];
+  readonly #bases: number[][] = [];
   readonly #self: number[] = [];
 
   /** `data` (constants of this plan alone) comes first in the words. */
@@ -39,10 +39,11 @@ export class Encoder {
     return start;
   }
 
-  finish(): Pick<Plan, 'words' | 'arenaRelocations' | 'wordRelocations'> {
+  /** `bases`: how many there are. */
+  finish(bases: number): Pick<Plan, 'words' | 'relocations' | 'wordRelocations'> {
     return {
       words: Int32Array.from(this.#words),
-      arenaRelocations: Int32Array.from(this.#arena),
+      relocations: Array.from({ length: bases }, (_, b) => Int32Array.from(this.#bases[b] ?? [])),
       wordRelocations: Int32Array.from(this.#self),
     };
   }
@@ -81,7 +82,10 @@ export class Encoder {
 
   #point(at: number, { base, value }: Place): void {
     this.#words[at] = value | 0;
-    if (base === 'arena') this.#arena.push(at);
-    else if (base === 'words') this.#self.push(at);
+    if (base === 'words') this.#self.push(at);
+    else if (base !== 'memory') {
+      this.#bases[base] ??= [];
+      this.#bases[base].push(at);
+    }
   }
 }

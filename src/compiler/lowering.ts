@@ -14,7 +14,17 @@ import { byteLength, typeInfo } from '../tensor/types.js';
 import { Encoder, type Place } from './encoder.js';
 import { inPlaceFields } from './in-place.js';
 import { align, layOut, mergeInPlace, peakOf, type Share } from './layout.js';
-import type { Argument, CompileOptions, ConstantPool, Plan, Slot, Step, StepValue } from './plan.js';
+import {
+  type Argument,
+  type CompileOptions,
+  type ConstantPool,
+  type External,
+  type Plan,
+  SLACK,
+  type Slot,
+  type Step,
+  type StepValue,
+} from './plan.js';
 
 /** A node ready to be lowered: its operator found, its inputs and outputs settled. */
 export interface SettledNode {
@@ -30,6 +40,7 @@ export interface SettledNode {
 
 /** A buffer of the arena, from the first step that uses it to the last; or a constant, which has its place already. */
 interface Buffer {
+  /** With the slack behind it. */
   readonly bytes: number;
   readonly constant: Place | undefined;
   readonly first: number;
@@ -44,9 +55,6 @@ interface Pending {
     | undefined;
 }
 
-/** Kernels may read (never write) up to this many bytes past a buffer's end. */
-const SLACK = 64;
-
 /**
  * Builds one plan. Constants that follow from the weights alone go to the model's pool under their value's name and serve
  * every plan; those that follow from this plan's shapes are few and small, and live and die with its words.
@@ -60,6 +68,8 @@ export class PlanBuilder {
   readonly #buffers: Buffer[] = [];
   readonly #values = new Map<string, { readonly address: Address; readonly info: OutputInfo }>();
   readonly #inputs: string[] = [];
+  /** Buffers of inputs. */
+  readonly #fed = new Set<number>();
   readonly #steps: Pending[] = [];
   readonly #shares: Share[] = [];
   /** This plan's own constants by key, and where they start in the words. */
@@ -90,9 +100,9 @@ export class PlanBuilder {
     return this.#options.winograd !== false;
   }
 
-  /** Declares a value that is written into the arena before the plan runs. */
+  /** Declares a value that is there before the plan runs. */
   input(name: string, info: OutputInfo): void {
-    this.define(name, info);
+    this.#fed.add(this.define(name, info).buffer);
     this.#inputs.push(name);
   }
 
@@ -118,33 +128,49 @@ export class PlanBuilder {
     this.#steps.push({ item, call: undefined });
   }
 
-  /** Lays the plan out. `results` stay readable after the last step; constants among them come with their tensor. */
-  finish(results: ReadonlyMap<string, Tensor | undefined>): Plan {
+  /**
+   * Lays the plan out. `results` stay readable after the last step; constants among them come with their tensor. Those in
+   * `direct` are written where the caller wants them, when each has a buffer for itself.
+   */
+  finish(results: ReadonlyMap<string, Tensor | undefined>, direct: readonly string[] = []): Plan {
     for (const [name, constant] of results) {
       const address = this.address(name);
       if (address !== undefined) this.#touch(address);
       else if (constant === undefined) throw new SkepError('INTERNAL', `the plan does not compute '${name}'`);
     }
     const { group, lifetimes } = mergeInPlace(this.#buffers, this.#shares);
-    const arena = [...lifetimes.keys()].filter((i) => this.#buffers[i]!.constant === undefined);
+    const externals: External[] = [];
+    const bases = new Map<number, number>();
+    const external = (name: string, role: External['role']) => {
+      const { address, info } = this.#values.get(name)!;
+      bases.set(
+        group[address.buffer]!,
+        externals.push({ name, role, bytes: byteLength(info.type, sizeOf(info.dims)) }),
+      );
+    };
+    for (const name of this.#inputs) external(name, 'input');
+    for (const name of direct) if (this.#hasOwnBuffer(name, group, bases)) external(name, 'result');
+    const arena = [...lifetimes.keys()].filter((i) => this.#buffers[i]!.constant === undefined && !bases.has(i));
     const live = arena.map((i) => lifetimes.get(i)!);
     const laid = layOut(live);
     const placed = new Map(arena.map((b, i) => [b, laid.offsets[i]!] as const));
-    const offsets = { get: (buffer: number) => placed.get(group[buffer]!) };
+    const placeOf = ({ buffer, offset }: Address) => {
+      const base = bases.get(group[buffer]!) ?? 0;
+      return { base, offset: offset + (base === 0 ? placed.get(group[buffer]!)! : 0) };
+    };
     const constants = new Map<number, number>();
     for (const b of this.#buffers) if (b.constant?.base === 'memory') constants.set(b.constant.value, b.bytes);
     const slot = (name: string): Slot => {
       const { address, info } = this.#values.get(name)!;
-      return { kind: 'slot', type: info.type, dims: info.dims, offset: offsets.get(address.buffer)! + address.offset };
+      return { kind: 'slot', type: info.type, dims: info.dims, ...placeOf(address) };
     };
     const argument = (name: string, constant: Tensor | undefined): Argument =>
       constant === undefined ? slot(name) : { kind: 'constant', value: constant };
     const encoder = new Encoder((address) => {
-      const { base, value } = this.#buffers[address.buffer]!.constant ?? {
-        base: 'arena',
-        value: offsets.get(address.buffer)!,
-      };
-      return { base, value: value + address.offset };
+      const { constant } = this.#buffers[address.buffer]!;
+      if (constant !== undefined) return { base: constant.base, value: constant.value + address.offset };
+      const { base, offset } = placeOf(address);
+      return { base, value: offset };
     }, this.#ownData());
     const steps = this.#steps.map(({ item, call }): Step => {
       const { node, origin, inputs, outputs } = item;
@@ -179,14 +205,25 @@ export class PlanBuilder {
     });
     return {
       steps,
-      ...encoder.finish(),
+      ...encoder.finish(externals.length + 1),
       arenaBytes: align(laid.bytes + SLACK),
+      externals,
       liveBytes: peakOf(live),
       constantBytes: [...constants.values()].reduce((sum, bytes) => sum + bytes, 0),
       threadScratchBytes: this.#threadScratch,
       inputs: new Map(this.#inputs.map((n) => [n, slot(n)])),
       results: new Map([...results].map(([n, constant]) => [n, argument(n, constant)])),
     };
+  }
+
+  /** Whether a result can be its buffer's only name: no constant, no input, no part of another, none placed before. */
+  #hasOwnBuffer(name: string, group: readonly number[], bases: ReadonlyMap<number, number>): boolean {
+    const value = this.#values.get(name);
+    if (value === undefined) return false;
+    const { address, info } = value;
+    const { bytes, constant } = this.#buffers[address.buffer]!;
+    if (constant !== undefined || address.offset !== 0 || bases.has(group[address.buffer]!)) return false;
+    return bytes === byteLength(info.type, sizeOf(info.dims)) + SLACK;
   }
 
   // What Lowering below uses.
@@ -266,6 +303,8 @@ export class PlanBuilder {
     for (const field of fields.inputs) {
       const from = params[field] as Address | 0;
       if (from === 0 || from.offset !== 0 || this.#buffers[from.buffer]!.constant !== undefined) continue;
+      // The caller's tensor, which other runs may read too.
+      if (this.#fed.has(from.buffer)) continue;
       // As many elements of the same width: then element i of the output needs element i of the input. Bytes alone would
       // not do: 16 bools may be a comparison with 4 floats, repeated.
       const fits = inputs.some(

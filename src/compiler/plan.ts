@@ -2,8 +2,9 @@
 //
 //   words   ┌ params of step 0 │ params of step 1 │ … │ lists ┐   32-bit words, copied into the model's memory once an
 //           └──────────────────────────────────────────────────┘   instance, pointers patched by the relocations
-//   arena   ┌ x │ conv1 │ … reused as lifetimes end … │ y ┐         one range of bytes an execution
+//   arena   ┌ conv1 │ relu1 │ … reused as lifetimes end … ┐         one range of bytes an execution
 //           └─────────────────────────────────────────────┘
+//   external  x, y: inputs where the caller put them (only read), results where the answer wants them
 //
 // Constants (weights, packed or as they are) have absolute addresses: they are placed once a model through ConstantPool.
 // A Plan is plain data; executing it is runtime/.
@@ -15,12 +16,24 @@ import type { IndexRange } from '../operators/operator.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { DataType } from '../tensor/types.js';
 
-/** A tensor in an arena: bytes `offset` on from its base. */
+/** A tensor `offset` bytes on from a base: 0 is the arena, i the plan's external i − 1. */
 export interface Slot {
   readonly kind: 'slot';
   readonly type: DataType;
   readonly dims: readonly number[];
+  readonly base: number;
   readonly offset: number;
+}
+
+/** Kernels may read (never write) up to this many bytes past a tensor's end. */
+export const SLACK = 64;
+
+/** A tensor outside the arena, whose place is told at each execution: 64-byte aligned, readable for SLACK bytes past its end. */
+export interface External {
+  readonly name: string;
+  /** An input is never written to. */
+  readonly role: 'input' | 'result';
+  readonly bytes: number;
 }
 
 /** A tensor known when the plan was made. */
@@ -80,12 +93,13 @@ export type Step = KernelStep | ReferenceStep;
 export interface Plan {
   readonly steps: readonly Step[];
   readonly words: Int32Array;
-  /** Indices of words that hold an arena offset: the arena's base is added. */
-  readonly arenaRelocations: Int32Array;
+  /** By base, the indices of words that hold an offset from it: its address is added. */
+  readonly relocations: readonly Int32Array[];
   /** Indices of words that hold a byte offset into `words`: the base of the words is added. */
   readonly wordRelocations: Int32Array;
   readonly arenaBytes: number;
-  /** The most bytes that hold something at one step: no layout can do with a smaller arena. */
+  readonly externals: readonly External[];
+  /** The most bytes of the arena that hold something at one step: no layout can do with a smaller arena. */
   readonly liveBytes: number;
   /** Bytes of the model's constants (weights, packed or as they are) that the steps read. */
   readonly constantBytes: number;

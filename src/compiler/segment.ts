@@ -80,7 +80,8 @@ export function compileSegment(
   }
   // Cached segments live long: what nothing ahead reads is not kept.
   const ahead = new Map([...known].filter(([name]) => needed.has(name)));
-  return { plan: builder.finish(results), cut, rest: { nodes: left, known: ahead, wanted: rest.wanted }, folded };
+  const plan = builder.finish(results, cut === undefined ? rest.wanted : []);
+  return { plan, cut, rest: { nodes: left, known: ahead, wanted: rest.wanted }, folded };
 }
 
 type Outcome =

@@ -1,18 +1,20 @@
-// Executing programs on one thread's memory: binds each segment's plan to an arena, writes its inputs, runs its steps,
-// answers its cut, goes on with the next segment, and reads the results. How to picture a run of a program with cuts:
+// Executing programs on one thread's memory: binds each segment's plan to an arena and to its inputs and results where they
+// are, runs its steps, answers its cut, goes on with the next segment. How to picture a run of a program with cuts:
 //
-//   stack of arenas   ┌ segment 1 ┬ segment 2 ┬ …   values cross segments by copy; the stack unwinds when the run ends
+//   stack of arenas   ┌ segment 1 ┬ segment 2 ┬ …   a later segment reads an earlier one's values; all go when the run ends
 //
 // Threads, queues and who asks for a run are elsewhere: this is what an instance's leader does between two requests.
-import type { Argument, Plan, Slot, Step } from '../compiler/plan.js';
+import { align } from '../compiler/layout.js';
+import { type Argument, type Plan, SLACK, type Slot, type Step } from '../compiler/plan.js';
 import { constantFeed, type Feed, feedOf, type Program } from '../compiler/program.js';
 import { capturesOf, type Graph, type Node, subgraphsOf } from '../graph/graph.js';
 import { evaluate, noSubgraph, type RunSubgraph } from '../operators/evaluate.js';
 import type { HostValue, IndexRange } from '../operators/operator.js';
 import { formatNode, SkepError } from '../tensor/errors.js';
 import { bytesOf, Tensor } from '../tensor/tensor.js';
+import type { DataType } from '../tensor/types.js';
 import type { Heap, ModelMemory } from './memory.js';
-import { type Carried, copyOut, copyTo, isInMemory } from './staged.js';
+import { type Carried, copyOut, copyTo, isInMemory, isStaged } from './staged.js';
 import type { TeamLeader } from './team.js';
 
 /** Who watches a run; either may throw to stop it. */
@@ -23,11 +25,27 @@ export interface Watch {
   readonly check?: () => void;
 }
 
-/** A plan whose words are in memory, relocated for an arena. */
+/**
+ * Says where results are to be written. Called once a run, before its last segment, with what is known of the wanted values;
+ * gives an address for each of them: 64-byte aligned, readable for 64 bytes past the value's end. What is not computed
+ * there in the first place is not copied there either: `take` sees where it is.
+ */
+export type Placing = (values: readonly (Carried | Unplaced)[]) => readonly number[];
+
+/** A tensor that is still to be computed, and has no address yet. */
+export interface Unplaced {
+  readonly kind: 'unplaced';
+  readonly type: DataType;
+  readonly dims: readonly number[];
+}
+
+/** A plan whose words are in memory, relocated for the bases they were last run with. */
 interface Bound {
   readonly words: number;
-  arena: number;
+  readonly bases: Int32Array;
 }
+
+const NOWHERE: ReadonlyMap<string, number> = new Map();
 
 export class Executor {
   readonly #memory: ModelMemory;
@@ -49,7 +67,7 @@ export class Executor {
 
   /**
    * Runs a program. `take` is called once with the values of `wanted`, while the arenas they lie in are still held; what
-   * it returns is returned.
+   * it returns is returned. Feeds in one run of bytes are read where they are.
    */
   run<T>(
     program: Program,
@@ -57,6 +75,7 @@ export class Executor {
     wanted: readonly string[],
     take: (values: readonly Carried[]) => T,
     watch?: Watch,
+    place?: Placing,
   ): T {
     for (const words of this.#pendingFree.splice(0)) this.#heap.free(words);
     const values = new Map(feeds);
@@ -65,11 +84,16 @@ export class Executor {
       let segment = program.begin(new Map([...feeds].map(([n, v]) => [n, known(v)])), wanted);
       for (;;) {
         watch?.check?.();
-        const arena = this.#heap.allocate(segment.plan.arenaBytes);
-        arenas.push(arena);
-        this.#runPlan(segment.plan, arena, values, watch);
-        for (const [name, r] of segment.plan.results) values.set(name, this.#carry(r, arena));
+        const { plan } = segment;
         for (const [name, v] of segment.folded) values.set(name, v);
+        for (const [name, r] of plan.results) if (r.kind === 'constant') values.set(name, r.value);
+        const bases = this.#place(plan, values, arenas, () => {
+          if (place === undefined || segment.cut !== undefined) return NOWHERE;
+          const addresses = place(wanted.map((name) => this.#foresee(program, plan, values, name)));
+          return new Map(wanted.map((name, i) => [name, addresses[i]!]));
+        });
+        this.#runPlan(plan, bases, watch);
+        for (const [name, r] of plan.results) values.set(name, this.#carry(r, bases));
         if (segment.cut === undefined) break;
         const found = new Map<string, Feed>();
         if (segment.cut.kind === 'value') {
@@ -83,15 +107,7 @@ export class Executor {
         }
         segment = program.resume(segment, found);
       }
-      return take(
-        wanted.map((name) => {
-          const carried = values.get(name);
-          // null is a value: an empty optional.
-          const v = carried === undefined ? initializer(program, name) : carried;
-          if (v === undefined) throw new SkepError('INTERNAL', `output '${name}' was not computed`);
-          return v;
-        }),
-      );
+      return take(wanted.map((name) => find(program, values, name)));
     } finally {
       for (const a of arenas) this.#heap.free(a);
     }
@@ -102,16 +118,54 @@ export class Executor {
     return copyOut(this.#memory, value);
   }
 
-  #runPlan(plan: Plan, arena: number, values: ReadonlyMap<string, Carried>, watch?: Watch): void {
-    const bound = this.#bind(plan, arena);
-    for (const [name, slot] of plan.inputs) this.#write(slot, arena, values.get(name), name);
+  /**
+   * The addresses of a plan's bases. Inputs are left where they are when kernels can read them there; what has no place
+   * gets one behind the arena.
+   */
+  #place(
+    plan: Plan,
+    values: ReadonlyMap<string, Carried>,
+    arenas: number[],
+    targets: () => ReadonlyMap<string, number>,
+  ): Int32Array {
+    const bases = new Int32Array(plan.externals.length + 1);
+    let bytes = plan.arenaBytes;
+    plan.externals.forEach((external, i) => {
+      const value = values.get(external.name);
+      if (external.role === 'input' && isStaged(value) && value.address % 16 === 0) bases[i + 1] = value.address;
+      else bytes += align(external.bytes + SLACK);
+    });
+    const arena = this.#heap.allocate(bytes);
+    arenas.push(arena);
+    bases[0] = arena;
+    const found = targets();
+    let at = arena + plan.arenaBytes;
+    plan.externals.forEach(({ name, role, bytes }, i) => {
+      if (bases[i + 1] !== 0) return;
+      const target = role === 'result' ? found.get(name) : undefined;
+      bases[i + 1] = target ?? at;
+      if (role === 'input') this.#write(at, values.get(name), name);
+      at += align(bytes + SLACK);
+    });
+    return bases;
+  }
+
+  /** What is known of a wanted value before the plan that computes it runs. */
+  #foresee(program: Program, plan: Plan, values: ReadonlyMap<string, Carried>, name: string): Carried | Unplaced {
+    const r = plan.results.get(name);
+    return r?.kind === 'slot' ? { kind: 'unplaced', type: r.type, dims: r.dims } : find(program, values, name);
+  }
+
+  #runPlan(plan: Plan, bases: Int32Array, watch?: Watch): void {
+    const words = this.#bind(plan, bases);
     this.#reserveScratch(plan.threadScratchBytes);
     for (const step of plan.steps) {
       watch?.check?.();
       watch?.step?.(step);
-      if (step.kind === 'kernel' && step.indices !== undefined) this.#checkIndices(step, step.indices, bound.words);
-      if (step.kind === 'kernel') this.#team.run(step.kernel, bound.words + step.params * 4, step.units, step.grain);
-      else this.#runReference(step.node, step.inputs, step.results, arena);
+      if (step.kind === 'kernel') {
+        if (step.indices !== undefined) this.#checkIndices(step, step.indices, words);
+        this.#team.run(step.kernel, words + step.params * 4, step.units, step.grain);
+      } else this.#runReference(step.node, step.inputs, step.results, bases);
     }
   }
 
@@ -133,19 +187,28 @@ export class Executor {
     }
   }
 
-  #bind(plan: Plan, arena: number): Bound {
+  /** The address of the plan's words, with every pointer in place. */
+  #bind(plan: Plan, bases: Int32Array): number {
     let bound = this.#bound.get(plan);
+    const fresh = bound === undefined;
     if (bound === undefined) {
-      bound = { words: this.#heap.allocate(plan.words.length * 4), arena };
+      bound = { words: this.#heap.allocate(plan.words.length * 4), bases: new Int32Array(bases.length) };
       this.#bound.set(plan, bound);
       this.#reclaim.register(plan, bound.words);
-    } else if (bound.arena === arena) return bound;
-    const words = this.#memory.i32.subarray(bound.words >> 2, (bound.words >> 2) + plan.words.length);
-    words.set(plan.words);
-    for (const i of plan.arenaRelocations) words[i]! += arena;
-    for (const i of plan.wordRelocations) words[i]! += bound.words;
-    bound.arena = arena;
-    return bound;
+    }
+    const { i32 } = this.#memory;
+    const first = bound.words >>> 2;
+    if (fresh) {
+      i32.set(plan.words, first);
+      for (const i of plan.wordRelocations) i32[first + i]! += bound.words;
+    }
+    for (let b = 0; b < bases.length; b++) {
+      const moved = (bases[b]! - bound.bases[b]!) | 0;
+      if (moved === 0) continue;
+      for (const i of plan.relocations[b]!) i32[first + i]! += moved;
+      bound.bases[b] = bases[b]!;
+    }
+    return bound.words;
   }
 
   #reserveScratch(bytes: number): void {
@@ -155,9 +218,8 @@ export class Executor {
     this.#team.setScratch(this.#scratch.address, bytes);
   }
 
-  #write(slot: Slot, arena: number, value: Carried | undefined, name: string): void {
+  #write(address: number, value: Carried | undefined, name: string): void {
     if (value === undefined) throw new SkepError('INTERNAL', `'${name}' is not there`);
-    const address = arena + slot.offset;
     if (isInMemory(value)) copyTo(this.#memory, value, address);
     else if (value instanceof Tensor) this.#memory.u8.set(bytesOf(value), address);
     else throw new SkepError('INTERNAL', `'${name}' is no tensor`);
@@ -167,12 +229,12 @@ export class Executor {
     node: Node,
     inputs: readonly (Argument | undefined)[],
     results: readonly (Slot | undefined)[],
-    arena: number,
+    bases: Int32Array,
   ): void {
-    const tensors = inputs.map((x) => (x === undefined ? undefined : copyOut(this.#memory, this.#carry(x, arena))));
+    const tensors = inputs.map((x) => (x === undefined ? undefined : copyOut(this.#memory, this.#carry(x, bases))));
     const outputs = evaluate(node, tensors, noSubgraph);
     results.forEach((slot, i) => {
-      if (slot !== undefined) this.#write(slot, arena, outputs[i], node.outputs[i]!);
+      if (slot !== undefined) this.#write(addressOf(slot, bases), outputs[i], node.outputs[i]!);
     });
   }
 
@@ -214,10 +276,9 @@ export class Executor {
     return nested;
   }
 
-  #carry(result: Argument, arena: number): Carried {
-    return result.kind === 'constant'
-      ? result.value
-      : { kind: 'staged', type: result.type, dims: result.dims, address: arena + result.offset };
+  #carry(result: Argument, bases: Int32Array): Carried {
+    if (result.kind === 'constant') return result.value;
+    return { kind: 'staged', type: result.type, dims: result.dims, address: addressOf(result, bases) };
   }
 
   #tensor(values: ReadonlyMap<string, Carried>, name: string): Tensor {
@@ -226,6 +287,18 @@ export class Executor {
     if (!(host instanceof Tensor)) throw new SkepError('INVALID_MODEL', `'${name}' must be a tensor`);
     return host;
   }
+}
+
+function addressOf({ base, offset }: Slot, bases: Int32Array): number {
+  return (bases[base]! >>> 0) + offset;
+}
+
+function find(program: Program, values: ReadonlyMap<string, Carried>, name: string): Carried {
+  const carried = values.get(name);
+  // null is a value: an empty optional.
+  const v = carried === undefined ? initializer(program, name) : carried;
+  if (v === undefined) throw new SkepError('INTERNAL', `output '${name}' was not computed`);
+  return v;
 }
 
 function known(value: Carried): Feed {

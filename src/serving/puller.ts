@@ -9,12 +9,12 @@
 import type { Program } from '../compiler/program.js';
 import type { Model } from '../graph/graph.js';
 import { type Channel, Status } from '../runtime/channel.js';
-import { Executor } from '../runtime/executor.js';
+import { Executor, type Placing } from '../runtime/executor.js';
 import type { Heap, ModelMemory } from '../runtime/memory.js';
 import { infoOf, plainError } from '../runtime/source.js';
 import { type Carried, gather, type InMemory, type Staged, stripOf } from '../runtime/staged.js';
 import type { TeamLeader } from '../runtime/team.js';
-import { readValues, writeValues } from '../runtime/wire.js';
+import { type Block, fillBlock, layValues, readValues, writeValues } from '../runtime/wire.js';
 import { Tensor } from '../tensor/tensor.js';
 import { Answers } from './answers.js';
 import { type Batching, digest, Judge, type Kind, type Verdict } from './batching.js';
@@ -182,6 +182,7 @@ class Puller {
   /** Runs one request by itself. True when it was answered. */
   #alone({ slot, values, wanted }: Request): boolean {
     const { program, channel, dispatch, memory, heap } = this.#parts;
+    let block: Block | undefined;
     try {
       const feeds = new Map<string, Carried>();
       this.#inputs.forEach((name, i) => {
@@ -190,12 +191,22 @@ class Puller {
       const check = () => {
         if (channel.aborted(slot)) throw new Aborted();
       };
-      const write = (found: readonly Carried[]) => writeValues(memory, heap, found);
-      const address = this.#executor.run(program, feeds, this.#names(wanted), write, { check });
+      // The answer is laid out before there is one: results are computed right where the caller will read them.
+      const place: Placing = (values) => {
+        block = layValues(memory, heap, values);
+        return block.places;
+      };
+      const fill = (found: readonly Carried[]) => {
+        fillBlock(memory, block!, found);
+        return block!.address;
+      };
+      const address = this.#executor.run(program, feeds, this.#names(wanted), fill, { check }, place);
+      block = undefined;
       dispatch.count(1);
       this.#finish(slot, Status.answered, address);
       return true;
     } catch (error) {
+      if (block !== undefined) heap.free(block.address);
       dispatch.count(1);
       if (error instanceof Aborted) this.#finish(slot, Status.cancelled, 0);
       else this.#finish(slot, Status.failed, this.#writeError(error));

@@ -10,7 +10,9 @@ import type { HostValue } from '../../src/operators/operator.js';
 import { SharedConstants } from '../../src/runtime/constants.js';
 import { Executor } from '../../src/runtime/executor.js';
 import { Heap, ModelMemory } from '../../src/runtime/memory.js';
+import type { Carried } from '../../src/runtime/staged.js';
 import { createTeamBuffer, TeamLeader } from '../../src/runtime/team.js';
+import { readValues, writeValues } from '../../src/runtime/wire.js';
 import { decode } from '../../src/tensor/convert.js';
 import { bytesOf, Tensor } from '../../src/tensor/tensor.js';
 
@@ -107,6 +109,8 @@ export interface GraphRun {
 /** A graph on this thread, its plans and weights kept between runs. */
 export class GraphRunner {
   readonly program: Program;
+  readonly #memory: ModelMemory;
+  readonly #heap: Heap;
   readonly #executor: Executor;
 
   constructor(graph: Graph, build: Build = 'plain', { divide = false, ...options }: RunOptions = {}) {
@@ -119,6 +123,8 @@ export class GraphRunner {
     }
     const bound = bindKernels(module, memory.memory);
     const team = new TeamLeader(createTeamBuffer(), divide ? divided(bound) : bound, 1, false);
+    this.#memory = memory;
+    this.#heap = heap;
     this.#executor = new Executor(memory, team, heap);
     const constants = new SharedConstants(SharedConstants.createBuffer(), memory, heap);
     this.program = new Program(graph, { build, ...options }, constants);
@@ -130,9 +136,14 @@ export class GraphRunner {
     const references: string[] = [];
     const operators: string[] = [];
     const executor = this.#executor;
+    const memory = this.#memory;
+    // Where a caller puts them: plans read them there, and must leave them as they are.
+    const names = [...feeds.keys()];
+    const block = writeValues(memory, this.#heap, [...feeds.values()]);
+    const staged = readValues(memory, block) as Carried[];
     executor.run(
       this.program,
-      feeds,
+      new Map(names.map((name, i) => [name, staged[i]!])),
       wanted,
       (values) => {
         for (const [i, v] of values.entries()) outputs.set(wanted[i]!, executor.toHost(v));
@@ -145,6 +156,9 @@ export class GraphRunner {
         },
       },
     );
+    for (const [i, name] of names.entries())
+      assertSameBits(executor.toHost(staged[i]!), feeds.get(name)!, `input ${name} after the run`);
+    this.#heap.free(block);
     return { outputs, kernels, references, operators };
   }
 }
