@@ -13,9 +13,11 @@ export interface Axis {
 
 export interface Series {
   readonly name: string;
-  /** In order of x. A point that is not finite (or not above 0 on a logarithmic axis) breaks the line. */
+  /** In order of x. A point that is not finite, not above 0 on a logarithmic axis, or off a given axis breaks the line. */
   readonly points: readonly (readonly [x: number, y: number])[];
   readonly dashed?: boolean;
+  /** Which colour; default: the series' number. Series that belong together share one. */
+  readonly colour?: number;
   /** Show each point. */
   readonly dots?: boolean;
 }
@@ -73,8 +75,6 @@ export function lineChart(plot: Plot): string {
     parts.push(line(at, TOP, at, bottom, '#888', 'stroke-dasharray="2 3"'));
     parts.push(text(at + (side === '' ? 4 : -4), height, label, `fill="#555" font-size="11" ${side}`));
   }
-  parts.push('<clipPath id="plot">', `<rect x="${LEFT}" y="${TOP}" width="${PLOT_WIDTH}" height="${PLOT_HEIGHT}"/>`);
-  parts.push('</clipPath>');
   for (const [i, series] of plot.series.entries()) parts.push(...drawn(series, i, x, y), ...legend(series, i));
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${HEIGHT}" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="system-ui, sans-serif" font-size="12">`,
@@ -124,9 +124,12 @@ function scaleOf(axis: Axis, values: readonly number[], start: number, length: n
   const marks = log ? logTicks(low, high) : linearTicks(low, high);
   if (axis.min === undefined) low = Math.min(low, marks[0] ?? low);
   if (axis.max === undefined) high = Math.max(high, marks.at(-1) ?? high);
+  const edge = 1e-9 * (high - low);
   const of = log ? Math.log : (v: number) => v;
   const place = (v: number): number | undefined =>
-    drawable(v, log) ? start + (length * (of(v) - of(low))) / (of(high) - of(low)) : undefined;
+    drawable(v, log) && v >= low - edge && v <= high + edge
+      ? start + (length * (of(v) - of(low))) / (of(high) - of(low))
+      : undefined;
   const ticks = marks.filter((v) => v >= low && v <= high).map((v) => ({ at: place(v)!, label: number(v) }));
   return { place, ticks };
 }
@@ -159,14 +162,14 @@ function logTicks(low: number, high: number): number[] {
   return all.slice(Math.max(0, from), to < 0 ? all.length : to + 1);
 }
 
-function drawn({ points, dashed, dots }: Series, index: number, x: Scale, y: Scale): string[] {
-  const colour = COLOURS[index % COLOURS.length]!;
+function drawn({ points, dashed, dots, colour: own }: Series, index: number, x: Scale, y: Scale): string[] {
+  const colour = COLOURS[(own ?? index) % COLOURS.length]!;
   const parts: string[] = [];
   let run: string[] = [];
   const end = () => {
     if (run.length > 1)
       parts.push(
-        `<polyline points="${run.join(' ')}" fill="none" stroke="${colour}" stroke-width="2" clip-path="url(#plot)"${dashed ? ' stroke-dasharray="6 4"' : ''}/>`,
+        `<polyline points="${run.join(' ')}" fill="none" stroke="${colour}" stroke-width="2"${dashed ? ' stroke-dasharray="6 4"' : ''}/>`,
       );
     run = [];
   };
@@ -178,7 +181,7 @@ function drawn({ points, dashed, dots }: Series, index: number, x: Scale, y: Sca
     }
     run.push(`${round(at)},${round(height)}`);
     if (dots || points.length === 1)
-      parts.push(`<circle cx="${round(at)}" cy="${round(height)}" r="3" fill="${colour}" clip-path="url(#plot)"/>`);
+      parts.push(`<circle cx="${round(at)}" cy="${round(height)}" r="3" fill="${colour}"/>`);
   }
   end();
   return parts;
@@ -187,13 +190,13 @@ function drawn({ points, dashed, dots }: Series, index: number, x: Scale, y: Sca
 /** Characters of a name that fit beside the chart. */
 const FITS = 32;
 
-function legend({ name, dashed }: Series, index: number): string[] {
+function legend({ name, dashed, colour }: Series, index: number): string[] {
   const x = LEFT + PLOT_WIDTH + 16;
   const y = TOP + 10 + 19 * index;
   const dash = dashed ? 'stroke-dasharray="6 4"' : '';
   const shown = name.length > FITS ? `${name.slice(0, FITS - 1)}…` : name;
   return [
-    line(x, y - 4, x + 22, y - 4, COLOURS[index % COLOURS.length]!, `stroke-width="2" ${dash}`),
+    line(x, y - 4, x + 22, y - 4, COLOURS[(colour ?? index) % COLOURS.length]!, `stroke-width="2" ${dash}`),
     text(x + 28, y, shown),
   ];
 }

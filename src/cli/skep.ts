@@ -9,10 +9,13 @@ import { type Command, helpOf, nearest, parse, UsageError } from './command.js';
 import { exportNetwork } from './export.js';
 import { inWords } from './files.js';
 import { inspect } from './inspect.js';
+import { predict } from './predict.js';
 import { run } from './run.js';
+import { simulate } from './simulate.js';
 import { note, print } from './terminal.js';
+import { tune } from './tune.js';
 
-const commands: readonly Command[] = [inspect, run, check, exportNetwork];
+const commands: readonly Command[] = [inspect, run, check, tune, predict, simulate, exportNetwork];
 
 /** Runs a command line; gives the exit code. */
 export async function skep(words: readonly string[]): Promise<0 | 1 | 2> {

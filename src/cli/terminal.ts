@@ -42,10 +42,13 @@ export class Progress {
   }
 }
 
+/** What is aligned right: a number as people write it, with its unit, or nothing. */
+const NUMBER = /^([-–∞]?|-?[\d.,]+(e[-+]?\d+)?( ?(%|ms|×))?)$/;
+
 /** Rows in columns, two spaces apart; columns whose cells are all numbers are aligned right. */
 export function table(head: readonly string[], rows: readonly (readonly (string | number)[])[]): string[] {
   const cells = rows.map((row) => row.map(String));
-  const right = head.map((_, i) => rows.length > 0 && rows.every((row) => typeof row[i] === 'number' || row[i] === ''));
+  const right = head.map((_, i) => rows.length > 0 && cells.every((row) => NUMBER.test(row[i]!)));
   const widths = head.map((h, i) => Math.max(h.length, ...cells.map((row) => row[i]!.length)));
   const line = (row: readonly string[]) =>
     row

@@ -152,6 +152,11 @@ export class Profile {
     return this.#points.length > 0;
   }
 
+  /** The most instances with which some S[k] was measured; beyond them it is extrapolated. 1 when there is none. */
+  get measuredInstances(): number {
+    return this.#points.reduce((most, p) => Math.max(most, ...p.factors.counts), 1);
+  }
+
   /**
    * S[t][b][k]: how much slower one instance is while k run at once; at least 1, never less for more instances. Between
    * measured k linear; past the last, the last slope goes on. Where (t, b) was not measured the nearest that was, by

@@ -45,6 +45,8 @@ export function capacity({ groups, factors }: QueueSystem): number {
 
 /** What a controller may see and do while a queue runs. Times in ms. */
 export interface QueueHooks {
+  /** Threads that a change of system may use; default, and at least, those of the system at the start. */
+  readonly threads?: number;
   /** Called with each arrival. */
   readonly arrived?: (time: number) => void;
   /** Called with each batch that ended: its rows, how long it took, and how many instances were busy, on average. */
@@ -75,7 +77,10 @@ export function runQueue(arrivals: Float64Array, start: QueueSystem, hooks: Queu
   let factors = start.factors;
   let kinds: { times: Float64Array; batch: number; threads: number; idle: number[]; old: boolean }[] = [];
   let unborn: { kind: number; threads: number }[] = []; // instances waiting for threads of old ones
-  let spare = start.groups.reduce((sum, g) => sum + g.instances * g.threads, 0);
+  let spare = Math.max(
+    hooks.threads ?? 0,
+    start.groups.reduce((sum, g) => sum + g.instances * g.threads, 0),
+  );
   const kindOf: number[] = []; // by slot
   const finish: number[] = []; // by slot, on the odometer
   const first: number[] = []; // by slot: first request held

@@ -55,7 +55,7 @@ export interface Report {
   readonly stable: boolean;
 }
 
-export function distribution(values: readonly number[]): Distribution {
+export function distribution(values: Iterable<number>): Distribution {
   const sorted = Float64Array.from(values).sort();
   const n = sorted.length;
   const at = (q: number): number => (n === 0 ? Number.NaN : sorted[Math.min(n - 1, Math.ceil(q * n) - 1)]!);

@@ -16,12 +16,14 @@ export interface Simulation {
   readonly instances?: number;
   /** Share of the arrivals' time that is warm-up, 0 … 1. Default 0.1. */
   readonly warmUp?: number;
+  /** Called with every request that ends, and its latency in ms. */
+  readonly onEnd?: (key: number, latency: number) => void;
   /** Called for every piece of work, for Gantt charts and tests. */
   readonly onWork?: (instance: number, now: number, ms: number, work: Work) => void;
 }
 
 export function simulate(simulation: Simulation): Report {
-  const { policy, cost, arrivals, item, instances = 1, onWork } = simulation;
+  const { policy, cost, arrivals, item, instances = 1, onEnd, onWork } = simulation;
   const count = arrivals.length;
   if (count === 0) throw new RangeError('a simulation needs an arrival');
   const recorder = new Recorder(instances, (simulation.warmUp ?? 0.1) * (arrivals[count - 1]! - arrivals[0]!));
@@ -56,7 +58,10 @@ export function simulate(simulation: Simulation): Report {
       endsAt[first] = Number.POSITIVE_INFINITY;
       busy -= 1;
       policy.complete(first, now, ended);
-      for (const key of ended) recorder.finished(key, now);
+      for (const key of ended) {
+        recorder.finished(key, now);
+        onEnd?.(key, now - arrivals[key]!);
+      }
       ended.length = 0;
     } else if (due <= next) {
       recorder.arrived(arrived, due, policy.arrive(arrived, item(arrived), now));

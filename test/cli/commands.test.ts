@@ -6,33 +6,15 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { skep as runCommand } from '../../src/cli/skep.js';
 import { writeModel } from '../../src/onnx/writer.js';
 import { readNpy, writeNpy } from '../../src/tensor/npy.js';
 import { writeValueProto } from '../../src/tensor/sequence-proto.js';
 import { Tensor } from '../../src/tensor/tensor.js';
 import { a, b, binaryModel, product, temporaryFolder, writeCase } from './folders.js';
+import { skep } from './program.js';
 
 const folder = temporaryFolder();
 const at = (...parts: string[]) => path.join(folder, ...parts);
-
-/** Runs a command line here, catching what it prints. */
-async function skep(...words: string[]): Promise<{ code: number; out: string; err: string }> {
-  const { stdout, stderr } = process;
-  const printed = { out: '', err: '' };
-  const writes = [stdout.write, stderr.write] as const;
-  const into = (key: 'out' | 'err') => (text: unknown) => {
-    printed[key] += String(text);
-    return true;
-  };
-  stdout.write = into('out');
-  stderr.write = into('err');
-  try {
-    return { code: await runCommand(words), ...printed };
-  } finally {
-    [stdout.write, stderr.write] = writes;
-  }
-}
 
 test('the program: exit codes and streams', () => {
   const main = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));

@@ -4,31 +4,13 @@ import path from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { networks } from '../../models/index.js';
-import { skep as runCommand } from '../../src/cli/skep.js';
 import { readModel } from '../../src/onnx/reader.js';
 import { writeModel } from '../../src/onnx/writer.js';
 import { temporaryFolder } from './folders.js';
+import { skep } from './program.js';
 
 const folder = temporaryFolder();
 const at = (...parts: string[]) => path.join(folder, ...parts);
-
-/** Runs a command line here, catching what it prints. */
-async function skep(...words: string[]): Promise<{ code: number; out: string; err: string }> {
-  const { stdout, stderr } = process;
-  const printed = { out: '', err: '' };
-  const writes = [stdout.write, stderr.write] as const;
-  const into = (key: 'out' | 'err') => (text: unknown) => {
-    printed[key] += String(text);
-    return true;
-  };
-  stdout.write = into('out');
-  stderr.write = into('err');
-  try {
-    return { code: await runCommand(words), ...printed };
-  } finally {
-    [stdout.write, stderr.write] = writes;
-  }
-}
 
 test('a network of a size, with numbers, a seed and an operator set', async () => {
   const words = [
