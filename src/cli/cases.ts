@@ -14,6 +14,7 @@ import { readValueProto } from '../tensor/sequence-proto.js';
 import { sizeOf } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';
 import { difference, type Tolerance } from './compare.js';
+import { operatorName } from './compilation.js';
 import { readBytes, readModelFile, within } from './files.js';
 
 export interface TestCase {
@@ -28,6 +29,43 @@ export interface CaseResult {
   readonly status: 'pass' | 'fail' | 'unsupported';
   /** '' for a pass. */
   readonly why: string;
+}
+
+/** What became of the cases that contain an operator. */
+export interface OperatorTotal {
+  readonly operator: string;
+  readonly passed: number;
+  readonly failed: number;
+  readonly unsupported: number;
+}
+
+/** Results added up by operator, in alphabetical order. A case counts for each operator in it once. */
+export function totalsByOperator(results: readonly (CaseResult & { readonly operators: readonly string[] })[]) {
+  const totals = new Map<string, { operator: string; passed: number; failed: number; unsupported: number }>();
+  for (const { status, operators } of results)
+    for (const operator of operators) {
+      const total = totals.get(operator) ?? { operator, passed: 0, failed: 0, unsupported: 0 };
+      total[status === 'pass' ? 'passed' : status === 'fail' ? 'failed' : 'unsupported']++;
+      totals.set(operator, total);
+    }
+  return [...totals.values()].sort((a, b) => (a.operator < b.operator ? -1 : 1)) satisfies OperatorTotal[];
+}
+
+/** The operators of a case's model, each once: `Conv`, `com.microsoft:Gelu`. None where the model cannot be read. */
+export function operatorsOf({ model }: TestCase): string[] {
+  const found = new Set<string>();
+  const visit = (graph: Graph) => {
+    for (const node of graph.nodes) {
+      found.add(operatorName(node));
+      for (const [, sub] of subgraphsOf(node)) visit(sub);
+    }
+  };
+  try {
+    visit(readModelFile(model).graph);
+  } catch (error) {
+    if (!(error instanceof SkepError)) throw error;
+  }
+  return [...found];
 }
 
 /** The cases under a folder, or the one it is, by name. */

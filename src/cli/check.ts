@@ -2,9 +2,17 @@
 import { canRun } from '../kernels/module.js';
 import type { LocalOptions } from '../runtime/local.js';
 import { SkepError } from '../tensor/errors.js';
-import { type CaseResult, findCases, runCase, type TestCase, tolerances } from './cases.js';
+import {
+  type CaseResult,
+  findCases,
+  operatorsOf,
+  runCase,
+  type TestCase,
+  tolerances,
+  totalsByOperator,
+} from './cases.js';
 import { choiceOption, command, numberOption, UsageError } from './command.js';
-import { formatTime, note, Progress, print, printJson } from './terminal.js';
+import { formatTime, note, Progress, print, printJson, table } from './terminal.js';
 
 const LAYOUTS = 'a folder with model.onnx and test_data_set_N, or NAME.onnx with NAME_output_M.pb beside it';
 
@@ -16,6 +24,8 @@ export const check = command({
 Looks in each DIR for folders with model.onnx and test_data_set_N/{input,output}_M.pb (TensorProto, and where the model
 declares so SequenceProto or OptionalProto) and compares outputs with |got - want| <= atol + rtol * |want|. Also knows
 the layout of ONNX's light models: NAME.onnx with NAME_output_M.pb beside it.
+
+Prints totals by operator too: a case counts for each operator in it.
 
 Exit code 0 when no case fails and at least one passes, 1 otherwise. Unsupported cases are listed but do not fail.`,
   positionals: [1, Number.POSITIVE_INFINITY],
@@ -49,13 +59,18 @@ Exit code 0 when no case fails and at least one passes, 1 otherwise. Unsupported
     };
     const started = performance.now();
     const results = runAll(cases, (c) => runCase(c, local, tolerance));
+    const time = formatTime(performance.now() - started);
     const count = (status: CaseResult['status']) => results.filter((r) => r.status === status).length;
-    if (json) printJson({ cases: results });
+    const operators = totalsByOperator(results.map((r, i) => ({ ...r, operators: operatorsOf(cases[i]!) })));
+    if (json) printJson({ cases: results, operators });
     else {
       for (const { name, status, why } of results)
         if (options.verbose === true || status !== 'pass')
           print(`${status.padEnd(11)} ${name}${why === '' ? '' : `: ${why}`}`);
-      const time = formatTime(performance.now() - started);
+      const rows = operators.map((o) => [o.operator, o.passed, o.failed, o.unsupported]);
+      if (rows.length > 0) {
+        for (const line of ['', ...table(['operator', 'passed', 'failed', 'unsupported'], rows), '']) print(line);
+      }
       print(`${count('pass')} passed, ${count('fail')} failed, ${count('unsupported')} unsupported in ${time}`);
     }
     return count('fail') === 0 && count('pass') > 0 ? 0 : 1;

@@ -4,17 +4,18 @@ import { decode, decodeBig, encode } from '../tensor/convert.js';
 import { formatShape } from '../tensor/errors.js';
 import { sizeOf } from '../tensor/shape.js';
 import { bytesOf, Tensor } from '../tensor/tensor.js';
-import { type DataType, dataTypeOf } from '../tensor/types.js';
+import { type DataType, dataTypeOf, typeInfo } from '../tensor/types.js';
 import { float, floats, int, ints, string, strings, tensor } from './attributes.js';
 import { bytesConstant, copyDense, elementBytes, fillDense } from './copy.js';
 import { type Call, type InferCall, type Operator, operator } from './operator.js';
 import { axisOf, elementsOf, fromElements, move, outputOf, pick, roomFor } from './pick.js';
 
-/** The type with a number in an attribute, or the fallback when it is not given. */
+/** The type with a number in an attribute, or the fallback when it is not given: one that holds real numbers. */
 export function typeAttribute(call: Call<unknown>, onnx: number | undefined, fallback: DataType): DataType {
-  if (onnx === undefined) return fallback;
-  const type = dataTypeOf(onnx);
+  const type = onnx === undefined ? fallback : dataTypeOf(onnx);
   if (type === undefined) throw call.error(`dtype ${onnx} is not an element type`);
+  const { kind } = typeInfo(type);
+  if (kind === 'string' || kind === 'complex') throw call.error(`the output cannot be ${type}`);
   return type;
 }
 

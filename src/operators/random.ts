@@ -3,7 +3,7 @@
 import { decode } from '../tensor/convert.js';
 import { formatShape } from '../tensor/errors.js';
 import { sizeOf } from '../tensor/shape.js';
-import { float, int, ints, required } from './attributes.js';
+import { float, int, ints } from './attributes.js';
 import { typeAttribute } from './generators.js';
 import { type InferCall, type Operator, operator } from './operator.js';
 import { outputOf } from './pick.js';
@@ -108,7 +108,7 @@ const Multinomial = operator({
   name: 'Multinomial',
   since: [7, 22],
   inputs: [1, 1],
-  attributes: { dtype: int(6), sample_size: required(int(1)), seed: float() },
+  attributes: { dtype: int(6), sample_size: int(1), seed: float() },
   deterministic: false,
   infer(call) {
     const { dims } = call.input(0);

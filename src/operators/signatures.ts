@@ -1,12 +1,14 @@
-// The type signatures of ai.onnx operators, as the specification's type constraints have them, checked in one place before
+// The type signatures of operators (those of other domains by `domain:name`), as the specification's type constraints have them, checked in one place before
 // an operator's own rule is asked: an engine must never read the bytes of one type as another's. A word an input:
 //
 //   T U V W      any type; inputs with the same letter have the same type
-//   N M          the same, but a number; F G H: a floating-point number
+//   N M          the same, but a number; F G H: a floating-point number; B C D: one of 8 bits; K: also a bool
 //   I            int32 or int64 (indices); int64, int32, bool, string: that type; any: a value of any type
 //   …            the last word again for all inputs that follow
 //
 // Shapes, and which numbers of a kind an engine takes, are the operator's. Operators not listed check their inputs alone.
+
+import type { Node } from '../graph/graph.js';
 import { formatShape } from '../tensor/errors.js';
 import { type DataType, typeInfo } from '../tensor/types.js';
 import type { InferCall } from './operator.js';
@@ -69,17 +71,21 @@ const signatures: Readonly<Record<string, string | readonly (readonly [since: nu
   Range: 'N N N',
   OneHot: 'N M T',
   Resize: [
-    [10, 'T float32'],
-    [11, 'T F float32 int64'],
+    [10, 'K float32'],
+    [11, 'K F float32 int64'],
   ],
   Upsample: [
-    [1, 'T'],
-    [9, 'T float32'],
+    [1, 'K'],
+    [9, 'K float32'],
   ],
-  GridSample: 'T F',
+  GridSample: 'K F',
   AffineGrid: 'F int64',
   RoiAlign: 'F F int64',
-  Col2Im: 'T int64 int64',
+  Col2Im: 'K int64 int64',
+  EyeLike: 'K',
+  Bernoulli: 'F',
+  SimplifiedLayerNormalization: 'F G',
+  SplitToSequence: 'T I',
   TopK: [
     [1, 'N'],
     [10, 'N int64'],
@@ -198,13 +204,44 @@ const signatures: Readonly<Record<string, string | readonly (readonly [since: nu
   LayerNormalization: 'F G G',
   RMSNormalization: 'F G',
   MaxUnpool: 'F int64 int64',
+  Attention: 'F F G any F G int64',
+  RotaryEmbedding: 'F F F int64',
+  LinearAttention: 'F F F G F F F',
+  CausalConvWithState: 'F F F F',
+  DeformConv: 'F F F F F',
+  ConvInteger: 'B C B C',
+  MatMulInteger: 'B C B C',
+  QLinearConv: 'B float32 B C float32 C float32 D int32',
+  QLinearMatMul: [
+    [10, 'B float32 B C float32 C float32 D'],
+    [21, 'B F B C F C F D'],
+  ],
+  DynamicQuantizeLinear: 'float32',
+  'com.microsoft:Gelu': 'F',
+  'com.microsoft:QuickGelu': 'F',
+  'com.microsoft:FastGelu': 'F F',
+  'com.microsoft:BiasGelu': 'F F',
+  'com.microsoft:SkipLayerNormalization': 'F F F F F',
+  'com.microsoft:SkipSimplifiedLayerNormalization': 'F F F F',
+  'com.microsoft:SimplifiedLayerNormalization': 'F G',
+  'com.microsoft:GroupQueryAttention': 'F F F F F int32 int32 F F int64 F F F F',
+  'com.microsoft:MatMulNBits': 'F uint8 F any any F',
+  'com.microsoft:RotaryEmbedding': 'F int64 F F',
+  'com.microsoft:FusedMatMul': 'F F',
+  'com.microsoft:FusedConv': 'F F F F',
+  'com.microsoft:Attention': 'F F F int32 F F int32',
+  'com.microsoft:MultiHeadAttention': 'F F F F int32 F F F int32 int32',
+  'com.microsoft:EmbedLayerNormalization': 'int32 int32 F F F F F int32 int32',
+  'com.microsoft:MatMulIntegerToFloat': 'B C F F B C F',
+  'com.microsoft:DynamicQuantizeMatMul': 'float32 B float32 B float32',
 };
 
 const words = new Map<string, readonly (readonly [since: number, words: readonly string[]])[]>(
   floatFunctions.map((op) => [op, [[1, ['F']]]]),
 );
 
-function wordsOf(op: string, opset: number): readonly string[] | undefined {
+function wordsOf({ domain, op: name, opset }: Pick<Node, 'domain' | 'op' | 'opset'>): readonly string[] | undefined {
+  const op = domain === '' ? name : `${domain}:${name}`;
   let found = words.get(op);
   if (found === undefined) {
     const s = Object.hasOwn(signatures, op) ? signatures[op]! : [];
@@ -220,18 +257,49 @@ const kinds: Readonly<Record<string, string>> = {
   F: 'a float',
   G: 'a float',
   H: 'a float',
+  B: 'a number of 8 bits',
+  C: 'a number of 8 bits',
+  D: 'a number of 8 bits',
+  K: 'a number or bool',
 };
 
+const floats: readonly string[] = ['float32', 'float64', 'float16', 'bfloat16'];
+
+/** Types smaller than a byte, and float8, are for storage: only operators that convert or move them take them. */
 function isKind(word: string, type: DataType): boolean {
-  const { kind } = typeInfo(type);
-  if (word === 'N' || word === 'M') return kind !== 'bool' && kind !== 'string' && kind !== 'complex';
-  return kinds[word] === undefined || kind === 'float';
+  const { kind, bits } = typeInfo(type);
+  const integer = (kind === 'signed' || kind === 'unsigned') && bits >= 8;
+  switch (word) {
+    case 'N':
+    case 'M':
+      return integer || floats.includes(type);
+    case 'F':
+    case 'G':
+    case 'H':
+      return floats.includes(type);
+    case 'B':
+    case 'C':
+    case 'D':
+      return bits === 8 && kind !== 'bool' && type !== 'float8e8m0';
+    case 'K':
+      return kind !== 'string' && kind !== 'complex';
+    default:
+      return true;
+  }
+}
+
+/** The main input and those of its type by signature; undefined where there is no signature, or the main type is fixed. */
+export function inputsOfOneType(node: Pick<Node, 'domain' | 'op' | 'opset'>, count: number): number[] | undefined {
+  const signature = wordsOf(node);
+  const main = signature?.find((word) => word.length === 1 && word !== 'I' && word !== '…');
+  if (signature === undefined || main === undefined) return undefined;
+  const last = signature.at(-1) === '…' ? signature.length - 2 : signature.length;
+  return Array.from({ length: count }, (_, i) => i).filter((i) => signature[Math.min(i, last)] === main);
 }
 
 /** Throws INVALID_MODEL when the types of a node's inputs break its operator's signature. */
 export function checkTypes(call: InferCall<unknown>): void {
-  if (call.node.domain !== '') return;
-  const signature = wordsOf(call.node.op, call.opset);
+  const signature = wordsOf(call.node);
   if (signature === undefined) return;
   const most = signature.length;
   if (signature.at(-1) !== '…' && call.inputCount > most)

@@ -46,7 +46,13 @@ test('check says of every case whether it passes, and why not', async () => {
     assert.match(cases[1].why, /^test_data_set_1: output 'y': 1 of 4 elements differ; the worst at \[1, 1\]/);
     assert.is(cases[2].why, '');
     assert.match(cases[3].why, /NoSuchOperator 'the-node'/);
+    assert.equal(JSON.parse(out).operators, [
+      { operator: 'MatMul', passed: 1, failed: 2, unsupported: 0 },
+      { operator: 'NoSuchOperator', passed: 0, failed: 0, unsupported: 1 },
+    ]);
   }
+  const { out } = await skep('check', at('cases'));
+  assert.match(out, /^operator +passed +failed +unsupported\nMatMul +1 +2 +0\nNoSuchOperator +0 +0 +1\n\n1 passed/m);
 });
 
 test('check exits 0 when nothing fails and something passes', async () => {
@@ -61,7 +67,7 @@ test('check feeds light models ramps', async () => {
   renameSync(at('light', 'sum', 'model.onnx'), at('light', 'sum.onnx'));
   writeFileSync(at('light', 'sum_output_0.pb'), writeValueProto(new Tensor('float32', Float32Array.of(0, 1), [1, 2])));
   writeFileSync(at('light', 'alone.onnx'), 'no output beside it: not a case');
-  assert.match((await skep('check', at('light'), '--verbose')).out, /^pass {8}sum\n1 passed, 0 failed/);
+  assert.match((await skep('check', at('light'), '--verbose')).out, /^pass {8}sum\n[\s\S]+\n1 passed, 0 failed/);
 });
 
 test('check survives a file that is no model', async () => {

@@ -214,7 +214,9 @@ export const elementwise: Family = {
   Dropout: (g, opset) => {
     const x = g.tensor(g.pick(FLOATS), g.dims());
     const outputs = g.int(1, 2);
-    if (opset < 12) return { inputs: [x], attributes: attributes({ ratio: g.maybe(() => f(0.3)) }), outputs };
+    // Versions 1 and 6 train unless told otherwise.
+    const is_test = opset < 7 ? 1 : undefined;
+    if (opset < 12) return { inputs: [x], attributes: attributes({ ratio: g.maybe(() => f(0.3)), is_test }), outputs };
     const inputs = [
       x,
       g.maybe(() => g.tensor(g.pick(['float32', 'float64'] as const), [], 0.1, 0.9)),

@@ -1,5 +1,6 @@
-// All generators by operator.
+// All generators by operator; those of other domains by `domain:name`.
 
+import { attention } from './attention.js';
 import { contrib } from './contrib.js';
 import { control } from './control.js';
 import { elementwise } from './elementwise.js';
@@ -11,6 +12,8 @@ import { quantized } from './quantized.js';
 import { recurrentFamily } from './recurrent.js';
 import { reductions } from './reductions.js';
 import { sampling } from './sampling.js';
+import { transformers } from './transformers.js';
+import { values } from './values.js';
 
 export const families: Family = {
   ...elementwise,
@@ -22,5 +25,8 @@ export const families: Family = {
   ...quantized,
   ...sampling,
   ...control,
+  ...attention,
+  ...values,
   ...contrib,
+  ...transformers,
 };

@@ -16,6 +16,8 @@ export interface Case extends NodeTest {
   readonly atol?: number;
   /** True where no kernel is expected. */
   readonly fallback?: boolean;
+  /** Random numbers: engines agree on types and shapes alone. */
+  readonly shapeOnly?: boolean;
 }
 
 /** A case less what the driver knows. */
