@@ -108,7 +108,9 @@ test('empty caches and what is refused', () => {
   fails(contrib('Attention', [t(1, 2, 8), t(8, 25)], { attributes }), /do not divide into Q, K and V/);
   fails(contrib('SkipLayerNormalization', [t(2, 4), t(2, 5), t(4)]), /skip \[2, 5\] does not broadcast to \[2, 4\]/);
   fails(
-    contrib('MatMulNBits', [t(2, 32), t(1), t(1)], { attributes: { K: int(32), N: int(1), block_size: int(17) } }),
+    contrib('MatMulNBits', [t(2, 32), new Tensor('uint8', [1], [1]), t(1)], {
+      attributes: { K: int(32), N: int(1), block_size: int(17) },
+    }),
     /power of two/,
   );
   fails(
