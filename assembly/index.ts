@@ -19,4 +19,6 @@ export { poolF32 } from './pool';
 export { dequantize, dynamicRange, dynamicScale, quantize } from './quantize';
 export { integerProduct, packIntegers } from './integer-product';
 export { integerConv, integerDepthwise, padIntegers } from './integer-conv';
-export { attention, rotary } from './attention';
+export { attention } from './attention';
+export { attentionScores } from './attention-scores';
+export { appendRows, rotary } from './rotary';

@@ -6,6 +6,7 @@
 //
 // Operands are reached by strides, so that [batch, head, row, size] and [batch, row, head · size] are one thing, and
 // each key head serves a group of query heads.
+import { attentionRows, attentionScratch } from '../kernels/attention.js';
 import type { Address, LowerCall } from './operator.js';
 import { grainOf } from './product.js';
 
@@ -54,9 +55,12 @@ export interface AttentionShape {
   readonly mode: number;
 }
 
-/** A mask of floats to add, of booleans, or of integers where 0 adds `filter`. */
+/**
+ * A mask of floats to add, of booleans, of integers where 0 adds `filter`, or of int32 ends by batch from which on `filter`
+ * is added; `spans` has starts, before which it is added, after the ends.
+ */
 export interface MaskShape extends Strides {
-  readonly kind: 'add' | 'bool' | 'int';
+  readonly kind: 'add' | 'bool' | 'int' | 'ends' | 'spans';
   /** Keys it tells of; those beyond are masked. */
   readonly keys: number;
   readonly filter: number;
@@ -77,6 +81,8 @@ export interface AttentionPlaces<P> {
   readonly mask?: P;
   readonly bias?: P;
   readonly lengths?: P;
+  /** By head, a score that takes its part of the weights and has no value. */
+  readonly sinks?: P;
 }
 
 type Numbers = ArrayLike<number>;
@@ -84,7 +90,7 @@ type Numbers = ArrayLike<number>;
 /** The reference: fills y, and the scores where given. */
 export function attend(
   s: AttentionShape,
-  { q, k, v, mask, bias, lengths }: AttentionPlaces<Numbers>,
+  { q, k, v, mask, bias, lengths, sinks }: AttentionPlaces<Numbers>,
   y: Float64Array,
   wanted?: Float64Array,
 ): void {
@@ -117,12 +123,12 @@ export function attend(
         if (s.softcap !== 0) for (let t = 0; t < s.keys; t++) scores[t] = Math.tanh(scores[t]! / s.softcap) * s.softcap;
         keep(1);
         for (let t = 0; t < s.keys; t++) {
-          if (s.mask !== undefined) scores[t] = masked(s.mask, mask!, at(s.mask, h, r) + t, t, scores[t]!);
+          if (s.mask !== undefined) scores[t] = masked(s, s.mask, mask!, b, at(s.mask, h, r) + t, t, scores[t]!);
           if (s.bias !== undefined) scores[t]! += bias![at(s.bias, h, r) + t]!;
           if (t < first || t >= last) scores[t] = -Infinity;
         }
         keep(2);
-        softmax(scores);
+        softmax(scores, sinks?.[h]);
         keep(3);
         const out = at(s.y, h, r);
         for (let i = 0; i < s.valueSize; i++) y[out + i] = 0;
@@ -135,7 +141,19 @@ export function attend(
       }
 }
 
-function masked(m: MaskShape, mask: Numbers, at: number, key: number, score: number): number {
+function masked(
+  s: AttentionShape,
+  m: MaskShape,
+  mask: Numbers,
+  batch: number,
+  at: number,
+  key: number,
+  score: number,
+): number {
+  if (m.kind === 'ends' || m.kind === 'spans') {
+    const start = m.kind === 'spans' ? mask[s.batch + batch]! : 0;
+    return key >= start && key < mask[batch]! ? score : score + m.filter;
+  }
   if (key >= m.keys) return -Infinity;
   const x = mask[at]!;
   if (m.kind === 'add') return score + x;
@@ -143,22 +161,23 @@ function masked(m: MaskShape, mask: Numbers, at: number, key: number, score: num
   return x === 0 ? score + m.filter : score;
 }
 
-function softmax(x: Float64Array): void {
+function softmax(x: Float64Array, sink = -Infinity): void {
   let most = -Infinity;
   for (const v of x) if (v > most || Number.isNaN(v)) most = v;
   if (most === -Infinity) {
     x.fill(0);
     return;
   }
-  let sum = 0;
+  if (sink > most) most = sink;
+  let sum = Math.exp(sink - most);
   for (let i = 0; i < x.length; i++) sum += x[i] = Math.exp(x[i]! - most);
   for (let i = 0; i < x.length; i++) x[i]! /= sum;
 }
 
-const maskKinds = { add: 1, bool: 2, int: 3 } as const;
+const maskKinds = { add: 1, bool: 2, int: 3, ends: 4, spans: 5 } as const;
 const none: Strides = { batch: 0, head: 0, row: 0 };
 
-/** Appends the step. `wide`: lengths are int64. */
+/** Appends the step. `wide`: lengths are int64. False when `scores` are wanted of what no kernel gives them for. */
 export function lowerAttention(
   call: LowerCall<unknown>,
   s: AttentionShape,
@@ -166,64 +185,68 @@ export function lowerAttention(
   y: Address,
   scores: Address | undefined,
   wide: boolean,
-): void {
-  const units = s.batch * s.heads * s.queries;
-  if (units === 0) return;
-  if (s.valueSize === 0 && scores === undefined) return;
+): boolean {
+  const rows = s.batch * s.heads * s.queries;
+  const kind = s.mask?.kind;
+  if (scores !== undefined && (kind === 'ends' || kind === 'spans' || places.sinks !== undefined)) return false;
+  if (rows === 0) return true;
+  if (s.valueSize === 0 && scores === undefined) return true;
   const mask = s.mask ?? { ...none, kind: undefined, keys: 0, filter: 0 };
   const bias = s.bias ?? none;
-  call.threadScratch(Math.ceil(s.keys / 4 + 1) * 16);
-  call.step(
-    'attention',
-    {
-      q: places.q,
-      k: places.k,
-      v: places.v,
-      y,
-      scores: scores ?? 0,
-      mask: places.mask ?? 0,
-      bias: places.bias ?? 0,
-      lengths: places.lengths ?? 0,
-      heads: s.heads,
-      group: s.heads / s.keyHeads,
-      queries: s.queries,
-      keys: s.keys,
-      size: s.size,
-      valueSize: s.valueSize,
-      qBatch: s.q.batch,
-      qHead: s.q.head,
-      qRow: s.q.row,
-      kBatch: s.k.batch,
-      kHead: s.k.head,
-      kRow: s.k.row,
-      vBatch: s.v.batch,
-      vHead: s.v.head,
-      vRow: s.v.row,
-      yBatch: s.y.batch,
-      yHead: s.y.head,
-      yRow: s.y.row,
-      maskKind: mask.kind === undefined ? 0 : maskKinds[mask.kind],
-      maskBatch: mask.batch,
-      maskHead: mask.head,
-      maskRow: mask.row,
-      maskKeys: mask.keys,
-      filter: mask.filter,
-      biasBatch: bias.batch,
-      biasHead: bias.head,
-      biasRow: bias.row,
-      lengthsWide: wide ? 1 : 0,
-      lengthsPlus: s.lengthsPlus,
-      causal: s.causal ? 1 : 0,
-      past: s.past,
-      window: s.window,
-      scale: s.scale,
-      softcap: s.softcap,
-      mode: s.mode,
-    },
-    {
-      units,
-      grain: grainOf(2 * s.keys * (s.size + s.valueSize)),
-      flops: 2 * units * s.keys * (s.size + s.valueSize),
-    },
-  );
+  const params = {
+    q: places.q,
+    k: places.k,
+    v: places.v,
+    y,
+    mask: places.mask ?? (0 as const),
+    bias: places.bias ?? (0 as const),
+    lengths: places.lengths ?? (0 as const),
+    heads: s.heads,
+    group: s.heads / s.keyHeads,
+    queries: s.queries,
+    keys: s.keys,
+    size: s.size,
+    valueSize: s.valueSize,
+    qBatch: s.q.batch,
+    qHead: s.q.head,
+    qRow: s.q.row,
+    kBatch: s.k.batch,
+    kHead: s.k.head,
+    kRow: s.k.row,
+    vBatch: s.v.batch,
+    vHead: s.v.head,
+    vRow: s.v.row,
+    yBatch: s.y.batch,
+    yHead: s.y.head,
+    yRow: s.y.row,
+    maskKind: mask.kind === undefined ? 0 : maskKinds[mask.kind],
+    maskBatch: mask.batch,
+    maskHead: mask.head,
+    maskRow: mask.row,
+    maskKeys: mask.keys,
+    filter: mask.filter,
+    biasBatch: bias.batch,
+    biasHead: bias.head,
+    biasRow: bias.row,
+    lengthsWide: wide ? 1 : 0,
+    lengthsPlus: s.lengthsPlus,
+    causal: s.causal ? 1 : 0,
+    past: s.past,
+    window: s.window,
+    scale: s.scale,
+    softcap: s.softcap,
+  };
+  const each = 2 * s.keys * (s.size + s.valueSize);
+  if (scores !== undefined) {
+    call.threadScratch(Math.ceil(s.keys / 4 + 1) * 16);
+    const work = { units: rows, grain: grainOf(each), flops: rows * each };
+    call.step('attentionScores', { ...params, scores, mode: s.mode }, work);
+    return true;
+  }
+  call.threadScratch(attentionScratch(s.size, s.valueSize));
+  const group = (s.heads / s.keyHeads) * s.queries;
+  const units = s.batch * s.keyHeads * Math.ceil(group / attentionRows);
+  const work = { units, grain: grainOf(each * Math.min(group, attentionRows)), flops: rows * each };
+  call.step('attention', { ...params, sinks: places.sinks ?? 0, batch: s.batch }, work);
+  return true;
 }

@@ -265,8 +265,7 @@ const attention = operator({
       ...(call.has(3) && { mask: call.in(3) }),
       ...(call.has(6) && { lengths: call.in(6) }),
     };
-    lowerAttention(call, p.shape, places, call.out(0), call.wants(3) ? call.out(3) : undefined, true);
-    return true;
+    return lowerAttention(call, p.shape, places, call.out(0), call.wants(3) ? call.out(3) : undefined, true);
   },
 });
 

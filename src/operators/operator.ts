@@ -99,9 +99,11 @@ export interface IndexRange {
   readonly field: string;
   readonly wide: boolean;
   readonly count: number;
-  /** Index i must be in [0, limits[i mod n]), or count from the end of such a dimension where `negative`. */
+  /** Index i must be in [least, limits[i mod n]), or count from the end of such a dimension where `negative`. */
   readonly limits: readonly number[];
   readonly negative: boolean;
+  /** Default 0. */
+  readonly least?: number;
 }
 
 /** What `lower` may ask and do. */

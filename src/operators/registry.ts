@@ -9,6 +9,8 @@ import { attentionOperators } from './attention.js';
 import { castOperators } from './cast.js';
 import { contribOperators } from './contrib.js';
 import { contribAttentionOperators } from './contrib-attention.js';
+import { contribGroupedOperators } from './contrib-grouped.js';
+import { contribMultiHeadOperators } from './contrib-multi-head.js';
 import { contribQuantizedOperators } from './contrib-quantized.js';
 import { convOperators } from './conv.js';
 import { convTransposeOperators } from './conv-transpose.js';
@@ -59,6 +61,8 @@ const families: readonly (readonly Operator[])[] = [
   deformConvOperators,
   contribOperators,
   contribAttentionOperators,
+  contribMultiHeadOperators,
+  contribGroupedOperators,
   contribQuantizedOperators,
   quantizeOperators,
   quantizedConvOperators,

@@ -63,6 +63,7 @@ export function lowerRotary(
   places: { readonly x: Address; readonly cos: Address; readonly sin: Address; readonly positions: Address | 0 },
   y: Address,
   wide: boolean,
+  plus = 0,
 ): void {
   const units = s.batch * s.heads * s.rows;
   if (units * s.size === 0) return;
@@ -85,6 +86,7 @@ export function lowerRotary(
       wide: wide ? 1 : 0,
       offset: s.offset ? 1 : 0,
       most: s.most,
+      plus,
     },
     { units, grain: Math.max(1, Math.ceil(4096 / s.size)), flops: 6 * units * s.half },
   );

@@ -172,17 +172,17 @@ export class Executor {
   /** Kernels trust their indices. Throws INVALID_INPUT for one out of range. */
   #checkIndices(step: Step, range: IndexRange & { readonly word: number }, words: number): void {
     const { i32 } = this.#memory;
-    const { wide, count, limits, negative } = range;
+    const { wide, count, limits, negative, least = 0 } = range;
     const at = i32[(words >>> 2) + range.word]! >>> 2;
     const n = limits.length;
     for (let i = 0; i < count; i++) {
       const limit = limits[i % n]!;
       const low = wide ? i32[at + 2 * i]! : i32[at + i]!;
       const index = wide ? i32[at + 2 * i + 1]! * 2 ** 32 + (low >>> 0) : low;
-      if (index >= limit || index < (negative ? -limit : 0))
+      if (index >= limit || index < (negative ? -limit : least))
         throw new SkepError(
           'INVALID_INPUT',
-          `${formatNode(step.nodes[0]!)}: index ${index} is outside [${negative ? -limit : 0}, ${limit - 1}]`,
+          `${formatNode(step.nodes[0]!)}: index ${index} is outside [${negative ? -limit : least}, ${limit - 1}]`,
         );
     }
   }

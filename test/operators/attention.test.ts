@@ -166,6 +166,99 @@ test('RotaryEmbedding of both domains', () => {
   );
 });
 
+test('blocks of keys and rows: ranges, masks and values of every length', () => {
+  const arbitrary = fc.record({
+    seed: fc.integer(),
+    batch: fc.integer({ min: 1, max: 2 }),
+    keyHeads: fc.integer({ min: 1, max: 2 }),
+    group: fc.constantFrom(1, 2, 3),
+    queries: fc.constantFrom(1, 2, 5, 13, 33, 40),
+    keys: fc.constantFrom(1, 7, 16, 63, 64, 65, 130, 150),
+    size: fc.constantFrom(1, 3, 4, 8, 17),
+    valueSize: fc.constantFrom(1, 4, 6, 8, 19),
+    causal: fc.boolean(),
+    softcap: fc.constantFrom(0, 0, 2),
+    mask: fc.constantFrom('none', 'float', 'bool', 'short'),
+    lengths: fc.boolean(),
+  });
+  fc.assert(
+    fc.property(arbitrary, (s) => {
+      const random = randomFrom(s.seed);
+      const t = (...dims: number[]) => randomTensor(random, dims);
+      const heads = s.keyHeads * s.group;
+      const known = s.mask === 'short' ? Math.ceil(s.keys / 2) : s.keys;
+      const floats = t(s.queries, known);
+      const mask =
+        s.mask === 'none'
+          ? undefined
+          : s.mask === 'float'
+            ? floats
+            : new Tensor(
+                'bool',
+                Array.from(floats.data as Float32Array, (x) => x > -0.5),
+                floats.dims,
+              );
+      const lengths = new Tensor(
+        'int64',
+        Array.from({ length: s.batch }, () => Math.floor(random() * (s.keys + 1))),
+        [s.batch],
+      );
+      const inputs = [
+        t(s.batch, heads, s.queries, s.size),
+        t(s.batch, s.keyHeads, s.keys, s.size),
+        t(s.batch, s.keyHeads, s.keys, s.valueSize),
+        mask,
+        undefined,
+        undefined,
+        s.lengths ? lengths : undefined,
+      ];
+      while (inputs.at(-1) === undefined) inputs.pop();
+      const attributes = { is_causal: int(s.causal ? 1 : 0), softcap: float(s.softcap) };
+      check({ op: 'Attention', inputs, attributes }, tolerance);
+    }),
+    { numRuns: 25 },
+  );
+});
+
+test('a query has the same bits alone, in any row and beside any others', () => {
+  fc.assert(
+    fc.property(
+      fc.integer(),
+      fc.constantFrom(2, 5, 37),
+      fc.constantFrom(5, 64, 100),
+      fc.constantFrom(4, 6, 64),
+      (seed, queries, keys, size) => {
+        const random = randomFrom(seed);
+        const t = (...dims: number[]) => randomTensor(random, dims);
+        const [q, k, v, mask] = [t(1, 1, queries, size), t(1, 1, keys, size), t(1, 1, keys, size), t(queries, keys)];
+        const rowOf = (x: Tensor, r: number, n: number) => (x.data as Float32Array).slice(r * n, (r + 1) * n);
+        for (const build of builds) {
+          const all = runKernels({ op: 'Attention', inputs: [q, k, v, mask] }, build).outputs[0] as Tensor;
+          for (const r of [0, queries >> 1, queries - 1]) {
+            const one = new Tensor('float32', rowOf(q, r, size), [1, 1, 1, size]);
+            const its = new Tensor('float32', rowOf(mask, r, keys), [1, keys]);
+            const y = runKernels({ op: 'Attention', inputs: [one, k, v, its] }, build).outputs[0] as Tensor;
+            assert.equal(y.data, rowOf(all, r, size));
+          }
+        }
+      },
+    ),
+    { numRuns: 8 },
+  );
+});
+
+test('what a row must not see does not reach it, though it is NaN', () => {
+  const random = randomFrom(3);
+  const t = (...dims: number[]) => randomTensor(random, dims);
+  const [q, k, v] = [t(1, 1, 9, 8), t(1, 1, 9, 8), t(1, 1, 9, 8)];
+  const clean = runKernels({ op: 'Attention', inputs: [q, k, v], attributes: { is_causal: int(1) } });
+  for (const x of [k, v]) (x.data as Float32Array).fill(Number.NaN, 6 * 8);
+  const spoilt = runKernels({ op: 'Attention', inputs: [q, k, v], attributes: { is_causal: int(1) } });
+  const [a, b] = [clean, spoilt].map((r) => (r.outputs[0] as Tensor).data as Float32Array);
+  assert.equal(b!.subarray(0, 48), a!.subarray(0, 48));
+  assert.ok(b!.subarray(48).every(Number.isNaN));
+});
+
 test('what does not fit is named', () => {
   const random = randomFrom(1);
   const t = (...dims: number[]) => randomTensor(random, dims);

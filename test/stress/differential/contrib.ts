@@ -1,6 +1,6 @@
 // Cases of com.microsoft and ai.onnx.ml operators, by `domain:operator`. Where onnxruntime joins scales before it rounds,
 // a quantized result may be one step off at a tie.
-import type { Tensor } from '../../../src/tensor/tensor.js';
+import { Tensor } from '../../../src/tensor/tensor.js';
 import { attributes, type Family, f, type Generator, type Made } from './generator.js';
 import { type Byte, byte, bytes, scale, trimmed } from './quantized.js';
 
@@ -105,6 +105,125 @@ const quantized: Family = {
   },
 };
 
+/** A mask of int32 in one of the forms of com.microsoft; every query sees its first key, or onnxruntime and we agree to 1e-3. */
+function maskOf(g: Generator, batch: number, rows: number, keys: number): Tensor {
+  const form = g.int(0, 2);
+  if (form === 0) return g.tensor('int32', [batch], 1, keys);
+  const dims = form === 1 ? [batch, keys] : [batch, rows, keys];
+  const mask = g.tensor('int32', dims, 0, 1);
+  (mask.data as Int32Array).forEach((_, i, all) => {
+    if (i % keys === 0) all[i] = 1;
+  });
+  return mask;
+}
+
+const near = { rtol: 1e-4, atol: 1e-4 };
+
+const attention: Family = {
+  Attention(g) {
+    const [batch, rows, past, heads, size] = [g.int(1, 3), g.int(1, 5), g.int(0, 4), g.int(1, 3), g.int(1, 5)];
+    const [inner, hidden, keys] = [g.int(1, 9), heads * size, rows + past];
+    const cached = past > 0;
+    const inputs = [
+      g.tensor('float32', [batch, rows, inner]),
+      g.tensor('float32', [inner, 3 * hidden]),
+      g.tensor('float32', [3 * hidden]),
+      g.maybe(() => maskOf(g, batch, rows, keys)),
+      cached ? g.tensor('float32', [2, batch, heads, past, size]) : undefined,
+      g.maybe(() => g.tensor('float32', [g.pick([1, batch]), g.pick([1, heads]), rows, keys])),
+    ];
+    const attrs = attributes({ num_heads: heads, unidirectional: g.int(0, 1), scale: g.maybe(() => f(0.3)) });
+    return { inputs: trimmed(inputs), attributes: attrs, outputs: cached ? 2 : 1, ...near };
+  },
+  QAttention(g) {
+    const [batch, rows, heads, size, inner] = [g.int(1, 3), g.int(1, 5), g.int(1, 3), g.int(1, 5), g.int(1, 9)];
+    const [at, wt] = ['uint8', byte(g)] as const;
+    const hidden = heads * size;
+    const per = g.chance(0.4) ? [3 * hidden] : [];
+    const past = g.int(0, 3);
+    const inputs = [
+      bytes(g, at, [batch, rows, inner]),
+      bytes(g, wt, [inner, 3 * hidden]),
+      g.tensor('float32', [3 * hidden]),
+      g.tensor('float32', [], 0.001, 0.01),
+      g.tensor('float32', per, 0.001, 0.01),
+      g.maybe(() => maskOf(g, batch, rows, rows + past)),
+      bytes(g, at, []),
+      bytes(g, wt, per),
+      past > 0 ? g.tensor('float32', [2, batch, heads, past, size]) : undefined,
+    ];
+    const attrs = attributes({ num_heads: heads, unidirectional: g.int(0, 1) });
+    return { inputs: trimmed(inputs), attributes: attrs, outputs: past > 0 ? 2 : 1, ...near };
+  },
+  MultiHeadAttention(g) {
+    const [batch, queries, heads, size] = [g.int(1, 3), g.int(1, 5), g.int(1, 3), g.int(1, 5)];
+    const hidden = heads * size;
+    const form = g.pick(['apart', 'cross', 'packed', 'packed keys'] as const);
+    const rows = form === 'packed' || (form === 'apart' && g.chance(0.5)) ? queries : g.int(1, 6);
+    const t = (...dims: number[]) => g.tensor('float32', dims);
+    const past = form === 'apart' && rows === queries ? g.int(0, 4) : 0;
+    const keys = rows + past;
+    const qkv = {
+      apart: () => [t(batch, queries, hidden), t(batch, rows, hidden), t(batch, rows, hidden)],
+      cross: () => [t(batch, queries, hidden), t(batch, heads, rows, size), t(batch, heads, rows, size)],
+      packed: () => [t(batch, queries, heads, 3, size), undefined, undefined],
+      'packed keys': () => [t(batch, queries, hidden), t(batch, rows, heads, 2, size), undefined],
+    }[form]();
+    const inputs = [
+      ...qkv,
+      form === 'apart' ? g.maybe(() => t(3 * hidden)) : undefined,
+      g.maybe(() => maskOf(g, batch, queries, keys)),
+      g.maybe(() => t(g.pick([1, batch]), g.pick([1, heads]), queries, keys)),
+      ...(past > 0 ? [t(batch, heads, past, size), t(batch, heads, past, size)] : []),
+    ];
+    const attrs = attributes({
+      num_heads: heads, // With other keys than queries, onnxruntime forgets causality in the last row.
+      unidirectional: rows === queries ? g.int(0, 1) : 0,
+      scale: g.maybe(() => f(0.3)),
+    });
+    return { inputs: trimmed(inputs), attributes: attrs, outputs: past > 0 ? 3 : 1, ...near };
+  },
+  GroupQueryAttention(g) {
+    const [batch, keyHeads, group, half] = [g.int(1, 3), g.int(1, 2), g.int(1, 3), 8];
+    const [heads, size] = [keyHeads * group, 2 * half];
+    const first = g.chance(0.4);
+    const rows = first ? g.int(1, 6) : g.pick([1, 1, 3]);
+    const pasts = g.list(batch, () => (first ? 0 : g.int(0, 6)));
+    const most = Math.max(...pasts);
+    const total = first ? rows : Math.max(most, 1) + rows;
+    const before = first ? 0 : total - rows;
+    const t = (...dims: number[]) => g.tensor('float32', dims, -1, 1);
+    const rotary = g.chance(0.6);
+    const packed = g.chance(0.3);
+    const x = packed
+      ? [t(batch, rows, (heads + 2 * keyHeads) * size), undefined, undefined]
+      : [t(batch, rows, heads * size), t(batch, rows, keyHeads * size), t(batch, rows, keyHeads * size)];
+    const lengths = pasts.map((n) => n + rows - 1);
+    // One of the batches is the longest; onnxruntime takes it for the total.
+    if (!first) lengths[0] = total - 1;
+    const inputs = [
+      ...x,
+      first ? undefined : t(batch, keyHeads, before, size),
+      first ? undefined : t(batch, keyHeads, before, size),
+      new Tensor('int32', lengths, [batch]),
+      new Tensor('int32', [total], [1]),
+      rotary ? t(total + 2, half) : undefined,
+      rotary ? t(total + 2, half) : undefined,
+    ];
+    const attrs = attributes({
+      num_heads: heads,
+      kv_num_heads: keyHeads,
+      do_rotary: rotary ? 1 : 0,
+      rotary_interleaved: g.int(0, 1),
+      local_window_size: g.maybe(() => g.int(1, 6)),
+      softcap: g.maybe(() => f(2)),
+      smooth_softmax: g.maybe(() => 1),
+      scale: g.maybe(() => f(0.3)),
+    });
+    return { inputs: trimmed(inputs), constants: [6], attributes: attrs, outputs: 3, ...near };
+  },
+};
+
 export const contrib: Family = Object.fromEntries(
-  Object.entries({ ...quantized }).map(([name, make]) => [`com.microsoft:${name}`, make]),
+  Object.entries({ ...quantized, ...attention }).map(([name, make]) => [`com.microsoft:${name}`, make]),
 );
