@@ -42,30 +42,38 @@ function copy(to: usize, from: usize, n: i32): void {
   if (n > 0) storeLanes(to, loadLanes(from, n), n);
 }
 
+/** One plane and zeros around it. */
+export function padPlane(
+  from: usize, to: usize, depth: i32, height: i32, width: i32,
+  paddedDepth: i32, paddedHeight: i32, paddedWidth: i32, front: i32, top: i32, left: i32,
+): void {
+  const right = left + width;
+  for (let d = 0; d < paddedDepth; d++) {
+    const inDepth = d >= front && d < front + depth;
+    for (let h = 0; h < paddedHeight; h++) {
+      if (inDepth && h >= top && h < top + height) {
+        clear(to, left);
+        copy(to + (<usize>left << 2), from, width);
+        clear(to + (<usize>right << 2), paddedWidth - right);
+        from += <usize>width << 2;
+      } else {
+        clear(to, paddedWidth);
+      }
+      to += <usize>paddedWidth << 2;
+    }
+  }
+}
+
 /** Zeros around every plane of x. Units: planes. */
 export function padSpatial(params: usize, begin: i32, end: i32, scratch: usize): void {
   const p = changetype<PadSpatial>(params);
-  const rowBytes = <usize>p.width << 2;
-  const planeBytes = <usize>p.depth * <usize>p.height * rowBytes;
-  const paddedRow = <usize>p.paddedWidth << 2;
-  let to = p.y + <usize>begin * <usize>p.paddedDepth * <usize>p.paddedHeight * paddedRow;
+  const planeBytes = (<usize>p.depth * <usize>p.height * <usize>p.width) << 2;
+  const paddedBytes = (<usize>p.paddedDepth * <usize>p.paddedHeight * <usize>p.paddedWidth) << 2;
   for (let u = begin; u < end; u++) {
-    let from = p.x + <usize>u * planeBytes;
-    for (let d = 0; d < p.paddedDepth; d++) {
-      const inDepth = d >= p.front && d < p.front + p.depth;
-      for (let h = 0; h < p.paddedHeight; h++) {
-        if (inDepth && h >= p.top && h < p.top + p.height) {
-          clear(to, p.left);
-          copy(to + (<usize>p.left << 2), from, p.width);
-          const right = p.left + p.width;
-          clear(to + (<usize>right << 2), p.paddedWidth - right);
-          from += rowBytes;
-        } else {
-          clear(to, p.paddedWidth);
-        }
-        to += paddedRow;
-      }
-    }
+    padPlane(
+      p.x + <usize>u * planeBytes, p.y + <usize>u * paddedBytes, p.depth, p.height, p.width,
+      p.paddedDepth, p.paddedHeight, p.paddedWidth, p.front, p.top, p.left,
+    );
   }
 }
 

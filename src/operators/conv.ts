@@ -94,10 +94,21 @@ function reference(call: ReferenceCall<ConvAttributes>, g: ConvGeometry): Float6
   return y;
 }
 
+type Sizes = readonly [number, number, number];
+
+/** A plane's sizes with its padding. */
+function paddedSizes(axes: readonly [Axis, Axis, Axis]): Sizes {
+  return axes.map((a) => a.input + a.padBegin + a.padEnd) as [number, number, number];
+}
+
+function hasPadding(axes: readonly Axis[]): boolean {
+  return axes.some((a) => a.padBegin !== 0 || a.padEnd !== 0);
+}
+
 /** X with zeros around every plane: where it is and how large the planes are. Nothing to do without padding. */
 function padded(call: LowerCall<unknown>, axes: readonly [Axis, Axis, Axis], planes: number) {
-  const sizes = axes.map((a) => a.input + a.padBegin + a.padEnd) as [number, number, number];
-  if (axes.every((a) => a.padBegin === 0 && a.padEnd === 0)) return { x: call.in(0), sizes };
+  const sizes = paddedSizes(axes);
+  if (!hasPadding(axes)) return { x: call.in(0), sizes };
   const x = call.scratch(planes * sizeOf(sizes) * 4);
   const [d, h, w] = axes;
   call.step(
@@ -207,6 +218,44 @@ export function convStep(
   );
 }
 
+/** Appends a depthwise step: it pads a plane at a time for itself. */
+function depthwiseStep(
+  call: LowerCall<unknown>,
+  g: ConvGeometry,
+  axes: readonly [Axis, Axis, Axis],
+  epilogue: Epilogue,
+) {
+  const { batch, groups, taps, pixels } = g;
+  const [d, h, w] = axes;
+  const sizes = paddedSizes(axes);
+  const pads = hasPadding(axes);
+  call.threadScratch(64 + (pads ? sizeOf(sizes) * 4 + 64 : 0));
+  call.step(
+    'depthwise',
+    {
+      ...epilogueParams(epilogue),
+      x: call.in(0),
+      w: call.in(1),
+      y: call.out(0),
+      channels: groups,
+      inDepth: d.input,
+      inHeight: h.input,
+      inWidth: w.input,
+      paddedDepth: pads ? sizes[0] : 0,
+      paddedHeight: sizes[1],
+      paddedWidth: sizes[2],
+      front: d.padBegin,
+      top: h.padBegin,
+      left: w.padBegin,
+      pixels,
+      ...pixelSteps(axes, sizes),
+      taps: tapOffsets(axes, sizes),
+      tapCount: taps,
+    },
+    { units: batch * groups, grain: grainOf(2 * taps * pixels), flops: 2 * batch * groups * taps * pixels },
+  );
+}
+
 function lower(call: LowerCall<ConvAttributes>, g: ConvGeometry, rest: Epilogue): boolean {
   if (call.input(0).type !== 'float32') return false;
   const { batch, groups, channels, m, taps, pixels } = g;
@@ -240,29 +289,14 @@ function lower(call: LowerCall<ConvAttributes>, g: ConvGeometry, rest: Epilogue)
     winogradStep(call, g, whole.x, whole.sizes[1], whole.sizes[2], epilogue);
     return true;
   }
+  if (channels === 1 && m === 1) {
+    depthwiseStep(call, g, axes, epilogue);
+    return true;
+  }
   const { x, sizes } = padded(call, axes, batch * groups * channels);
   const steps = pixelSteps(axes, sizes);
   const channelStride = sizeOf(sizes);
   const offsets = tapOffsets(axes, sizes);
-  if (channels === 1 && m === 1) {
-    call.step(
-      'depthwise',
-      {
-        ...epilogueParams(epilogue),
-        x,
-        w: call.in(1),
-        y: call.out(0),
-        channels: groups,
-        channelStride,
-        pixels,
-        ...steps,
-        taps: offsets,
-        tapCount: taps,
-      },
-      { units: batch * groups, grain: grainOf(2 * taps * pixels), flops: 2 * batch * groups * taps * pixels },
-    );
-    return true;
-  }
   const w = placeA(call, { input: 1, matrices: groups, stride: m * k, row: k, column: 1 }, m, k);
   const imageStride = groups * channels * channelStride;
   const shape = { images: batch, groups, m, channels, imageStride, channelStride, pixels, taps: offsets, steps };
