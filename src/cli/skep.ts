@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { OptimizerError } from '../optimizer/errors.js';
 import { SkepError } from '../tensor/errors.js';
+import { bench } from './bench.js';
 import { check } from './check.js';
 import { type Command, helpOf, nearest, parse, UsageError } from './command.js';
 import { exportNetwork } from './export.js';
@@ -15,7 +16,7 @@ import { simulate } from './simulate.js';
 import { note, print } from './terminal.js';
 import { tune } from './tune.js';
 
-const commands: readonly Command[] = [inspect, run, check, tune, predict, simulate, exportNetwork];
+const commands: readonly Command[] = [inspect, run, check, bench, tune, predict, simulate, exportNetwork];
 
 /** Runs a command line; gives the exit code. */
 export async function skep(words: readonly string[]): Promise<0 | 1 | 2> {

@@ -135,6 +135,12 @@ export class Recorder {
     this.#computing.push(now - life.started);
   }
 
+  /** A request that was taken at first has been refused. */
+  refused(key: number, now: number): void {
+    if (this.#live.delete(key)) this.#refused += 1;
+    this.#last = now;
+  }
+
   cancelled(key: number, now: number): void {
     if (this.#live.delete(key)) this.#cancelled += 1;
     this.#last = now;
