@@ -50,7 +50,7 @@ export async function runLive(load: LiveLoad): Promise<LiveResult> {
   await (arrivals instanceof Float64Array ? run.open(arrivals) : run.closed(arrivals));
   const report = recorder.report();
   return {
-    report: rival === undefined ? withStatistics(report, before, model.stats()) : report,
+    report: rival === undefined ? withBatches(report, before, model.stats()) : report,
     latencies: run.latencies,
     late: run.late,
   };
@@ -131,7 +131,11 @@ class Run {
     this.#recorder.arrived(i, due, true);
     try {
       if (this.#batches !== undefined) await this.#batches.submit(i);
-      else await this.#load.model.run(this.#load.feeds(i), { signal: this.#abort.signal });
+      else {
+        const sent = this.#now();
+        const onTiming = ({ queued }: { readonly queued: number }) => this.#recorder.started(i, sent + queued);
+        await this.#load.model.run(this.#load.feeds(i), { signal: this.#abort.signal, onTiming });
+      }
       const now = this.#now();
       this.#recorder.finished(i, now);
       this.latencies.push(now - due);
@@ -213,8 +217,8 @@ class Batches {
   }
 }
 
-/** What the engine itself knows: when requests were taken, and what was computed together. Times are of the last 1,024. */
-function withStatistics(report: Report, before: ModelStatistics, after: ModelStatistics): Report {
+/** What the engine itself knows: what was computed together. How long its tasks took it does not tell. */
+function withBatches(report: Report, before: ModelStatistics, after: ModelStatistics): Report {
   const histogram: number[] = [];
   for (const [requests, tasks] of Object.entries(after.batches.tasks)) {
     const count = tasks - (before.batches.tasks[Number(requests)] ?? 0);
@@ -223,12 +227,6 @@ function withStatistics(report: Report, before: ModelStatistics, after: ModelSta
   const filled = Array.from(histogram, (n) => n ?? 0);
   const tasks = filled.reduce((a, b) => a + b, 0);
   const rows = filled.reduce((sum, n, size) => sum + n * size, 0);
-  const count = Math.min(1024, report.latency.count);
-  return {
-    ...report,
-    queueing: { ...after.queued, count },
-    computing: { ...after.computing, count },
-    batch: { tasks, mean: rows / tasks, histogram: filled, useful: 1, stepTime: Number.NaN },
-    utilisation: Number.NaN,
-  };
+  const batch = { tasks, mean: rows / tasks, histogram: filled, useful: 1, stepTime: Number.NaN };
+  return { ...report, batch, utilisation: Number.NaN };
 }

@@ -33,11 +33,19 @@ export interface RunOptions {
   readonly timeout?: number;
   /** Names of the outputs wanted; all by default. What only others need is not computed. */
   readonly outputs?: readonly string[];
+  /** Told just before the promise resolves where the time went, ms: until an instance took the request, and on the instance. */
+  readonly onTiming?: (timing: { readonly queued: number; readonly computing: number }) => void;
 }
 
 /** Outputs by name. Tensors, but for models that give sequences or optionals. */
 // biome-ignore lint/suspicious/noExplicitAny: what an output is depends on the model; a Tensor in all but rare ones
 export type Outputs = Record<string, any>;
+
+/** How a request ended that was answered. */
+interface Answer {
+  readonly values: readonly HostValue[];
+  readonly timing: { readonly queued: number; readonly computing: number };
+}
 
 /** What the engine gives a model it has loaded. */
 export interface ModelParts {
@@ -103,7 +111,7 @@ export class Model {
    * `CLOSED`, `OUT_OF_MEMORY`.
    */
   async run(feeds: Feeds, options: RunOptions = {}): Promise<Outputs> {
-    const { signal, timeout, outputs } = options ?? {};
+    const { signal, timeout, outputs, onTiming } = options ?? {};
     if (this.#closed !== undefined) throw new SkepError('CLOSED', `model '${this.name}' is closed`);
     if (timeout !== undefined && !(timeout >= 0))
       throw new SkepError('INVALID_INPUT', `timeout must be a number of milliseconds, got ${timeout}`);
@@ -129,7 +137,8 @@ export class Model {
     }
     this.#waiting++;
     try {
-      const found = await this.#submit(values, wanted, signal, timeout);
+      const { values: found, timing } = await this.#submit(values, wanted, signal, timeout);
+      onTiming?.(timing);
       return Object.fromEntries(wanted.map((o, i) => [this.#info.outputs[o]!.name, found[i]]));
     } catch (error) {
       // Made anew here, after the await, so that its stack shows the caller.
@@ -189,7 +198,7 @@ export class Model {
     wanted: readonly number[],
     signal: AbortSignal | undefined,
     timeout: number | undefined,
-  ): Promise<readonly HostValue[]> {
+  ): Promise<Answer> {
     return new Promise((resolve, reject) => {
       let timer: NodeJS.Timeout | undefined;
       const settled = () => {
@@ -201,7 +210,7 @@ export class Model {
         if (outcome.status === 'answered') {
           this.#statistics.count('answered');
           this.#statistics.time(outcome.timing.queued, outcome.timing.computing);
-          resolve(outcome.values);
+          resolve(outcome);
         } else {
           this.#statistics.count('failed');
           reject(outcome.error);

@@ -123,6 +123,12 @@ export class Recorder {
     }
   }
 
+  /** Computing of a request has started, where no work is told of. */
+  started(key: number, now: number): void {
+    const life = this.#live.get(key);
+    if (life !== undefined) life.started = now;
+  }
+
   finished(key: number, now: number): void {
     const life = this.#live.get(key);
     if (life === undefined) throw new RangeError(`request ${key} ends and is not there`);
