@@ -94,12 +94,10 @@ const memory = { memory: newMemory(), stagingBytes: 0 };
 const options = {
   build,
   kernels,
-  instances: 1,
+  groups: [{ instances: 1, threads: 1, batch: 1 }],
   threads: 1,
-  batch: 1,
   weights: 'float32' as const,
   winograd: false,
-  spin: false,
   maxQueue: 4000,
   memory,
 };

@@ -312,8 +312,11 @@ export class Scheduler {
 
   // ── tasks ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Gives `instance` its next tasks, at most maxTasksToSubmit, of one type. Returns how many; 0: see `idleReason`. */
-  schedule(instance: number, now = 0): number {
+  /**
+   * Gives `instance` its next tasks, at most maxTasksToSubmit, of one type, each of at most `mostRows` rows. Returns how
+   * many; 0: see `idleReason`.
+   */
+  schedule(instance: number, now = 0, mostRows = NO_LIMIT): number {
     const s = this.#s;
     const m = s.m;
     const room = m[L.H_TASKS]! - this.taskCount(instance);
@@ -332,7 +335,8 @@ export class Scheduler {
       const least = m[s.type(type) + L.T_MIN_BATCH]!;
       while (tasks < most) {
         const first = tasks === 0;
-        if (formTask(s, instance, type, first ? reason : Reason.sameSubmission, first ? 1 : least, now) === 0) break;
+        if (formTask(s, instance, type, first ? reason : Reason.sameSubmission, first ? 1 : least, now, mostRows) === 0)
+          break;
         tasks += 1;
       }
       if (tasks === 0) {

@@ -28,11 +28,19 @@ export function taskOf(s: State, instance: number, k: number): number {
  * Forms one task of `type` for `instance` and returns its size. Takes the oldest requests' nodes first, from parts that
  * are unpinned or pinned to this instance. 0: nothing could be taken, and H_IDLE says why.
  */
-export function formTask(s: State, instance: number, type: number, reason: Reason, least: number, now: number): number {
+export function formTask(
+  s: State,
+  instance: number,
+  type: number,
+  reason: Reason,
+  least: number,
+  now: number,
+  mostRows: number,
+): number {
   const m = s.m;
   const t = s.type(type);
   const k = taskOf(s, instance, m[s.instance(instance) + L.I_COUNT]!);
-  const maxBatch = m[t + L.T_MAX_BATCH]!;
+  const maxBatch = Math.min(mostRows, m[t + L.T_MAX_BATCH]!);
   if (m[t + L.T_READY]! < least) return 0;
   m[k + L.K_READY] = m[t + L.T_READY]!;
   m[k + L.K_RUNNING] = m[t + L.T_RUNNING]!;

@@ -49,6 +49,12 @@ export class ModelMemory {
   }
 }
 
+/** Bytes at an address. */
+export interface Extent {
+  readonly address: number;
+  readonly bytes: number;
+}
+
 /** A range that is in use or free. */
 interface Range {
   address: number;
@@ -64,14 +70,17 @@ export class Heap {
   /** Sorted by address, never adjacent. */
   readonly #free: Range[] = [];
   readonly #used = new Map<number, number>();
+  readonly #onGrown: ((extent: Extent) => void) | undefined;
   #ownedBytes = 0;
 
-  /** `range`: pages the memory has already and nobody else owns. */
-  constructor(memory: ModelMemory, range?: { readonly address: number; readonly bytes: number }) {
+  /** `extents`: what the memory has already and nobody else owns; `onGrown` hears of what is added to it. */
+  constructor(memory: ModelMemory, extents: readonly Extent[] = [], onGrown?: (extent: Extent) => void) {
     this.#memory = memory;
-    if (range !== undefined && range.bytes > 0) {
-      this.#ownedBytes = range.bytes;
-      this.#release({ ...range });
+    this.#onGrown = onGrown;
+    for (const { address, bytes } of extents) {
+      if (bytes === 0) continue;
+      this.#ownedBytes += bytes;
+      this.#release({ address, bytes });
     }
   }
 
@@ -125,6 +134,7 @@ export class Heap {
       );
     }
     this.#ownedBytes += pages * PAGE;
+    this.#onGrown?.({ address: first * PAGE, bytes: pages * PAGE });
     this.#release({ address: first * PAGE, bytes: pages * PAGE });
   }
 

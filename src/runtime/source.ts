@@ -1,6 +1,6 @@
 // Where a model comes from, and what crosses threads about it: an instance reads the file or the bytes for itself, checks
 // its operators, and tells the caller's side what goes in and out. What instances then do is in serving/.
-import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import path from 'node:path';
 import type { CompileOptions } from '../compiler/plan.js';
 import { Program } from '../compiler/program.js';
@@ -34,6 +34,13 @@ export function plainError(error: unknown): PlainError {
   if (error instanceof SkepError) return { code: error.code, message: error.message };
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return { code: 'INTERNAL', message: `an internal error: ${text}` };
+}
+
+/** What changes when a file does; the same for instances that have read the same model. */
+export function fingerprintOf(source: Source): string {
+  if (source.kind === 'bytes') return '';
+  const stat = statSync(source.path, { throwIfNoEntry: false });
+  return stat === undefined ? 'absent' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
 }
 
 /** Reads the model and checks that every operator outside branches is known. */

@@ -87,9 +87,7 @@ export class TeamLeader {
 
   /** Ends the followers. */
   stop(): void {
-    Atomics.store(this.#words, KERNEL, STOP);
-    Atomics.add(this.#words, EPOCH, 1);
-    Atomics.notify(this.#words, EPOCH);
+    stop(this.#words);
   }
 
   #join(): void {
@@ -99,10 +97,11 @@ export class TeamLeader {
       for (let i = 0; i < this.#spins; i++) if (Atomics.load(w, ARRIVED) === all) return;
       const seen = Atomics.load(w, ARRIVED);
       if (seen === all) return;
+      // Before waiting, too: it may have been said before this step began. Whoever says it changes the count afterwards.
+      if (Atomics.load(w, BROKEN) === 1) throw new SkepError('INTERNAL', 'a thread of the instance has ended');
       Atomics.store(w, SLEEPING_LEADER, 1);
       Atomics.wait(w, ARRIVED, seen);
       Atomics.store(w, SLEEPING_LEADER, 0);
-      if (Atomics.load(w, BROKEN) === 1) throw new SkepError('INTERNAL', 'a thread of the instance has ended');
     }
   }
 }
@@ -114,6 +113,17 @@ export function breakTeam(buffer: SharedArrayBuffer): void {
   // Another count than the leader waits on, whatever it was.
   Atomics.add(w, ARRIVED, 1 << 16);
   Atomics.notify(w, ARRIVED);
+}
+
+/** Ends the followers of a leader that is no more; from the thread that owns the workers. */
+export function stopTeam(buffer: SharedArrayBuffer): void {
+  stop(new Int32Array(buffer));
+}
+
+function stop(w: Int32Array): void {
+  Atomics.store(w, KERNEL, STOP);
+  Atomics.add(w, EPOCH, 1);
+  Atomics.notify(w, EPOCH);
 }
 
 /** A follower's life: computes its share of every step until the leader stops the team. `index` is from 1. */

@@ -181,6 +181,14 @@ export class Judge {
     return undefined;
   }
 
+  /** Rows of a request, as far as can be said without sorting it; 1 where requests are not merged. */
+  rowsOf(values: readonly (Carried | undefined)[]): number {
+    if (this.#batching?.proven === false || this.#candidates.length === 0) return 1;
+    const axes = this.#candidates[this.#guess]!;
+    const dims = values.map((v) => (isStaged(v) ? v.dims : undefined));
+    return rowsAlong(axes, dims) ?? 1;
+  }
+
   /**
    * Whether requests like this one may be merged along its kind's axes. When another candidate is proved instead, requests
    * that come later are sorted by that one.

@@ -10,8 +10,9 @@ import type { Configuration } from '../optimizer/configuration.js';
 import { newMemory } from '../runtime/memory.js';
 import type { Source } from '../runtime/source.js';
 import { SkepError } from '../tensor/errors.js';
-import { Host, type PooledMemory } from './host.js';
-import { Model, type Served } from './model.js';
+import { checkGroups } from './groups.js';
+import { Host, type PooledMemory, type ServedGroup } from './host.js';
+import { Model } from './model.js';
 import { type PreparedKernels, prepareKernels } from './prepare.js';
 
 /** Options of an engine. */
@@ -41,8 +42,9 @@ export interface LoadOptions {
   /** A name for errors and statistics; default: the file's. */
   readonly name?: string;
   /**
-   * How it is served. Default: one instance with one thread, that computes concurrent requests together where the proof
-   * allows it (`model.batching`), in batches that grow as long as it pays. With `batch: 1` it never does.
+   * How it is served: groups of equal instances. Default: one instance with one thread, that computes concurrent requests
+   * together where the proof allows it (`model.batching`), in batches that grow as long as it pays. With `batch: 1` it never
+   * does. It can be changed while it serves: `model.configure`.
    */
   readonly configuration?: Configuration;
   /**
@@ -60,7 +62,6 @@ export type ModelSource = string | URL | Uint8Array | ArrayBuffer;
 
 const POOL_BYTES = 2 ** 30;
 const MAX_QUEUE = 1000;
-const MAX_BATCH = 1024;
 
 export class Engine {
   /** The thread budget. */
@@ -104,7 +105,10 @@ export class Engine {
     const { weights = 'float32' } = options;
     if (weights !== 'float32' && weights !== 'int8')
       throw new SkepError('INVALID_INPUT', `weights must be 'float32' or 'int8', got '${String(weights)}'`);
-    const group = this.#group(options.configuration);
+    const groups: readonly ServedGroup[] =
+      options.configuration === undefined
+        ? [{ instances: 1, threads: 1, batch: undefined }]
+        : checkGroups(options.configuration, this.threads);
     const kernels = this.#prepare();
     const memory = this.#pool.pop() ?? { memory: newMemory(), stagingBytes: 0 };
     try {
@@ -113,10 +117,8 @@ export class Engine {
         weights,
         kernels,
         winograd: options.winograd ?? true,
-        instances: group.instances,
-        threads: group.threads,
-        batch: group.batch,
-        spin: group.instances * group.threads <= availableParallelism(),
+        groups,
+        threads: this.threads,
         maxQueue,
         memory,
       });
@@ -125,7 +127,8 @@ export class Engine {
         this.#models.delete(model);
         if (left !== undefined) this.#keep(left);
       };
-      const model = new Model({ name, host, info, build: this.build, configuration: group, maxQueue, onClosed });
+      const { threads, build } = this;
+      const model = new Model({ name, host, info, build, threads, maxQueue, onClosed });
       this.#models.add(model);
       return model;
     } catch (error) {
@@ -166,24 +169,6 @@ export class Engine {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-
-  #group(configuration: Configuration | undefined): Served {
-    if (configuration === undefined) return { instances: 1, threads: 1, batch: undefined };
-    const group = configuration[0];
-    if (configuration.length !== 1 || group === undefined)
-      throw new SkepError('UNSUPPORTED', 'a configuration of more than one group');
-    for (const key of ['instances', 'threads', 'batch'] as const)
-      if (!Number.isInteger(group[key]) || group[key] < 1)
-        throw new SkepError('INVALID_INPUT', `configuration: ${key} must be a positive integer, got ${group[key]}`);
-    if (group.batch > MAX_BATCH)
-      throw new SkepError('INVALID_INPUT', `configuration: batch must be at most ${MAX_BATCH}, got ${group.batch}`);
-    if (group.instances * group.threads > this.threads)
-      throw new SkepError(
-        'INVALID_INPUT',
-        `configuration: ${group.instances} × ${group.threads} threads are more than the engine's ${this.threads}`,
-      );
-    return group;
   }
 
   /** Keeps a closed model's memory (its threads have zeroed it) within the pool's bound; the smallest go first. */

@@ -15,6 +15,8 @@ const SETTLED = 4;
 /** Float64 numbers a kind. */
 export const GROWTH_NUMBERS = 5;
 
+/** No rate: marks a kind that may not be merged. */
+const NEVER = -1;
 const SAMPLES = 4;
 const GAIN = 1.05;
 /** Tasks after which a settled limit is tried again: the machine may have been busy with other things. */
@@ -35,6 +37,18 @@ export class Growth {
     const at = kind * GROWTH_NUMBERS;
     this.#numbers.fill(0, at, at + GROWTH_NUMBERS);
     return this.#to(at, fixed ?? 1, 0, fixed === undefined ? 0 : Number.POSITIVE_INFINITY);
+  }
+
+  /** The kind may not be merged. Gives its limit. */
+  never(kind: number): number {
+    this.start(kind, 1);
+    this.#numbers[kind * GROWTH_NUMBERS + BEFORE] = NEVER;
+    return 1;
+  }
+
+  /** False after `never`. */
+  mayMerge(kind: number): boolean {
+    return this.#numbers[kind * GROWTH_NUMBERS + BEFORE] !== NEVER;
   }
 
   /** A task of the kind had so many rows and took so long. Gives the limit from now on. */

@@ -1,28 +1,35 @@
-// The caller's side of a model: starts its threads, puts requests into the channel, resolves them as they finish, and ends
-// it all. Nothing here waits or computes; the only work done on the caller's thread is copying a request's tensors in and
-// an answer's out. Worker handles keep the process alive only while requests pend (or the model loads or closes).
-import { Worker } from 'node:worker_threads';
+// The caller's side of a model: puts requests into the channel, resolves them as they finish, says which instances there
+// are to be, and ends it all. Nothing here waits or computes; the only work done on the caller's thread is copying a
+// request's tensors in and an answer's out. Worker handles keep the process alive only while requests pend (or instances
+// start or end). How an instance starts and ends is instances.ts.
+import { availableParallelism } from 'node:os';
 import type { WeightType } from '../kernels/int8.js';
 import type { Build } from '../kernels/module.js';
 import type { HostValue } from '../operators/operator.js';
+import type { Configuration } from '../optimizer/configuration.js';
 import { Channel, Status } from '../runtime/channel.js';
-import { SharedConstants } from '../runtime/constants.js';
 import { Heap, ModelMemory, PAGE } from '../runtime/memory.js';
-import type { ModelInfo, PlainError, Source } from '../runtime/source.js';
+import type { ModelInfo, Source } from '../runtime/source.js';
 import { copyOut } from '../runtime/staged.js';
-import { breakTeam, createTeamBuffer } from '../runtime/team.js';
 import { readValues, writeValues } from '../runtime/wire.js';
 import { SkepError } from '../tensor/errors.js';
-import { Tensor } from '../tensor/tensor.js';
+import { bytesOf, Tensor } from '../tensor/tensor.js';
 import type { Batching } from './batching.js';
 import { Dispatch } from './dispatch.js';
+import { type Instance, Instances, revive } from './instances.js';
 import type { PreparedKernels } from './prepare.js';
-import type { FollowerData, LeaderData, LeaderMessage, StartMessage } from './thread.js';
 
 /** A memory that outlives models: its pages, and how many of them the caller's side used for requests. */
 export interface PooledMemory {
   readonly memory: WebAssembly.Memory;
   readonly stagingBytes: number;
+}
+
+/** Equal instances as they are served; `batch` undefined: it grows as long as that pays. */
+export interface ServedGroup {
+  readonly instances: number;
+  readonly threads: number;
+  readonly batch: number | undefined;
 }
 
 export interface HostOptions {
@@ -31,13 +38,9 @@ export interface HostOptions {
   readonly kernels: Promise<PreparedKernels>;
   /** Whether convolutions may be computed by Winograd's minimal filtering. */
   readonly winograd: boolean;
-  readonly instances: number;
-  /** Threads of each instance. */
+  readonly groups: readonly ServedGroup[];
+  /** Threads that all instances may have together. */
   readonly threads: number;
-  /** False where threads may outnumber cores. */
-  readonly spin: boolean;
-  /** Rows computed together at most; undefined: as many as it pays. */
-  readonly batch: number | undefined;
   /** Requests at most, queued and running. */
   readonly maxQueue: number;
   readonly memory: PooledMemory;
@@ -49,9 +52,16 @@ export interface Timing {
   readonly computing: number;
 }
 
+/** A request as it came: in the order of the model's inputs, and of which outputs. */
+export interface RequestValues {
+  readonly inputs: readonly (HostValue | undefined)[];
+  readonly wanted: readonly number[];
+}
+
 /** One request in flight. */
 interface Pending {
   readonly request: number;
+  readonly values: RequestValues;
   readonly submittedAt: number;
   settle: ((outcome: Outcome) => void) | undefined;
 }
@@ -71,138 +81,218 @@ export type Outcome =
 /** Stops a request: its `settle` is not called any more. */
 export type Cancel = () => void;
 
+/** A task as one of its requests tells of it: for the controller. */
+export interface TaskReport {
+  readonly threads: number;
+  readonly rows: number;
+  readonly milliseconds: number;
+  /** Instances that had a task meanwhile, on average. */
+  readonly busy: number;
+}
+
+/** What a host tells. */
+export interface HostListener {
+  /** An instance has died and another has taken its place. */
+  readonly onReplaced: (error: SkepError) => void;
+  /** A task is done. */
+  readonly onTask?: (task: TaskReport) => void;
+}
+
+/** Instances that may die without a hundred answers in between before the model is given up. */
+const MOST_DEATHS = 3;
+const ANSWERS = 100;
+/** The largest request kept as a sample for warming up and measuring, bytes. */
+const SAMPLE_BYTES = 16 << 20;
+/** One of so many answered requests is kept. */
+const SAMPLE_EVERY = 64;
+
 export class Host {
   readonly #channel: Channel;
-  readonly #dispatch: SharedArrayBuffer;
-  readonly #dispatched: Dispatch;
+  readonly #dispatch: Dispatch;
+  readonly #instances: Instances;
   readonly #memory: ModelMemory;
   readonly #staging: Heap;
-  readonly #leaders: Worker[] = [];
-  readonly #workers: Worker[] = [];
-  readonly #exits: Promise<void>[] = [];
   readonly #pending = new Map<number, Pending>();
   readonly #freeSlots: number[];
   readonly #whenIdle: (() => void)[] = [];
+  /** What instances there are to be. */
+  #groups: readonly ServedGroup[];
+  /** Changes of instances, one after another. */
+  #changes: Promise<unknown> = Promise.resolve();
+  #deaths = 0;
+  #answers = 0;
+  #sample: RequestValues | undefined;
   #batching: Batching | undefined;
+  /** Nothing new is taken; and: the threads are told to end. */
   #closing = false;
+  #ending = false;
   #broken: SkepError | undefined;
-  #onBroken: ((error: SkepError) => void) | undefined;
+  listener: HostListener | undefined;
 
-  private constructor(options: HostOptions) {
+  private constructor(source: Source, options: HostOptions) {
+    const { groups, threads, maxQueue } = options;
     // A cancelled request holds its slot until an instance passes it, so there are more slots than requests.
-    this.#channel = Channel.create(Math.max(64, options.maxQueue * 4));
-    const { instances, batch } = options;
-    this.#dispatch = Dispatch.createBuffer({ slots: this.#channel.slots, instances, batch });
-    this.#dispatched = new Dispatch(this.#dispatch, this.#channel);
+    this.#channel = Channel.create(Math.max(64, maxQueue * 4));
+    // Twice what may be wanted, so that a new set starts beside the old one, and some that measure.
+    const places = 3 * Math.max(threads, 2);
+    const buffer = Dispatch.createBuffer({ slots: this.#channel.slots, instances: places });
+    this.#dispatch = new Dispatch(buffer, this.#channel);
     this.#freeSlots = Array.from({ length: this.#channel.slots }, (_, i) => this.#channel.slots - 1 - i);
     const { memory, stagingBytes } = options.memory;
     this.#memory = new ModelMemory(memory);
-    this.#staging = new Heap(this.#memory, { address: PAGE, bytes: stagingBytes });
+    this.#staging = new Heap(this.#memory, [{ address: PAGE, bytes: stagingBytes }]);
+    const taken = PAGE + stagingBytes;
+    this.#groups = groups;
+    this.#instances = new Instances(
+      {
+        ...{ source, build: options.build, weights: options.weights, winograd: options.winograd, places },
+        ...{ kernels: options.kernels, memory, channel: this.#channel, dispatch: this.#dispatch },
+        dispatchBuffer: buffer,
+        spare: { address: taken, bytes: memory.buffer.byteLength - taken },
+      },
+      {
+        onDone: () => this.#drain(),
+        onBatching: (batching) => {
+          this.#batching = batching;
+        },
+        onDead: (instance, error) => this.#failAbandoned(instance, error),
+        onGone: (instance) => this.#replace(instance),
+      },
+    );
   }
 
   /** Starts the threads and reads the model; resolves when every instance can take requests. */
   static async start(source: Source, options: HostOptions): Promise<{ host: Host; info: ModelInfo }> {
-    const host = new Host(options);
+    const host = new Host(source, options);
     try {
-      const info = await host.#start(source, options);
-      for (const w of host.#workers) w.unref();
-      return { host, info };
+      await host.#serve(options.groups);
+      host.#instances.awake = host.#pending.size > 0;
+      return { host, info: host.#instances.serving[0]!.info! };
     } catch (error) {
-      host.#closing = true;
-      await host.#terminate();
+      host.#closing = host.#ending = true;
+      await host.#instances.terminate();
       throw error;
     }
   }
 
-  async #start(source: Source, options: HostOptions): Promise<ModelInfo> {
-    const { build, weights, winograd, instances, threads, spin } = options;
-    const constants = SharedConstants.createBuffer();
-    const taken = PAGE + options.memory.stagingBytes;
-    const spare = { address: taken, bytes: this.#memory.memory.buffer.byteLength - taken };
-    const { memory } = this.#memory;
-    const loading: Promise<ModelInfo>[] = [];
-    for (let index = 0; index < instances; index++) {
-      const team = createTeamBuffer();
-      const range = index === 0 ? spare : undefined;
-      const channel = this.#channel.buffer;
-      const data: LeaderData = {
-        role: 'leader',
-        index,
-        source,
-        build,
-        winograd,
-        weights,
-        instances,
-        threads,
-        spin,
-        channel,
-        dispatch: this.#dispatch,
-        constants,
-        team,
-        memory,
-        range,
-      };
-      loading.push(this.#startLeader(data, options.kernels));
-      for (let i = 1; i < threads; i++)
-        this.#startFollower({ role: 'follower', index: i, spin, team, memory }, options.kernels);
-    }
-    // All are awaited even when one fails, so that no rejection goes unheard.
-    const settled = await Promise.allSettled(loading);
-    for (const s of settled) if (s.status === 'rejected') throw s.reason;
-    return (settled[0] as PromiseFulfilledResult<ModelInfo>).value;
+  /** What instances there are to be. */
+  get groups(): readonly ServedGroup[] {
+    return this.#groups;
   }
 
-  #startLeader(data: LeaderData, kernels: Promise<PreparedKernels>): Promise<ModelInfo> {
-    const worker = this.#spawn(data);
-    this.#leaders.push(worker);
-    return new Promise((resolve, reject) => {
-      let info: ModelInfo | undefined;
-      worker.on('message', (m: LeaderMessage) => {
-        if (m.kind === 'done') this.#drain();
-        else if (m.kind === 'model') {
-          info = m.info;
-          kernels.then(({ module, wide }) => worker.postMessage({ module, wide } satisfies StartMessage), reject);
-        } else if (m.kind === 'ready') resolve(info!);
-        else if (m.kind === 'batching') this.#batching = m.batching;
-        else if (m.kind === 'failed') reject(revive(m.error));
-        else m satisfies never;
-      });
-      worker.once('error', reject);
-      worker.once('exit', (code) =>
-        reject(new SkepError('INTERNAL', `an instance ended with code ${code} while the model loaded`)),
+  /** The same with the batch as it has grown. */
+  get configuration(): Configuration {
+    return this.#groups.map(({ instances, threads, batch = this.#dispatch.maxBatch }) => ({
+      instances,
+      threads,
+      batch,
+    }));
+  }
+
+  /** Changes the instances; resolves when the new ones serve. One change after another. */
+  configure(groups: readonly ServedGroup[]): Promise<void> {
+    const change = this.#changes.then(() => this.#serve(groups));
+    this.#changes = change.catch(() => {});
+    return change;
+  }
+
+  /**
+   * Makes the instances those of `groups`: keeps what fits, starts what is missing beside it, and when that serves retires
+   * what is too much. When one cannot be started all is as before.
+   */
+  async #serve(groups: readonly ServedGroup[]): Promise<void> {
+    this.#check();
+    const all = groups.flatMap((g) => Array.from({ length: g.instances }, () => g));
+    const spin = all.reduce((n, g) => n + g.threads, 0) <= availableParallelism();
+    const present = this.#instances.serving;
+    const kept = new Map<Instance, ServedGroup>();
+    const missing: ServedGroup[] = [];
+    const take = (group: ServedGroup, same: (i: Instance) => boolean): boolean => {
+      const found = present.find(
+        (i) => !kept.has(i) && i.threads === group.threads && (i.threads === 1 || i.spin === spin) && same(i),
       );
-    });
+      if (found !== undefined) kept.set(found, group);
+      return found !== undefined;
+    };
+    const inexact = all.filter((g) => !take(g, (i) => i.rows === g.batch));
+    for (const g of inexact) if (!take(g, () => true)) missing.push(g);
+    const first = present.length === 0 && this.#instances.all.length === 0;
+    const most = groups.reduce<number | undefined>(
+      (n, g) => (n === undefined || g.batch === undefined ? undefined : Math.max(n, g.batch)),
+      0,
+    );
+    if (first) this.#dispatch.rows = most;
+    const started = await this.#start(missing, spin);
+    this.#groups = groups;
+    this.#dispatch.rows = most;
+    for (const [instance, { batch }] of kept) this.#instances.bound(instance, batch);
+    const wanted = new Set([...kept.keys(), ...started]);
+    this.#instances.retire(this.#instances.serving.filter((i) => !wanted.has(i)));
   }
 
-  #startFollower(data: FollowerData, kernels: Promise<PreparedKernels>): void {
-    const worker = this.#spawn(data);
-    // A module that does not compile is reported by the leader's promise.
-    kernels.then(
-      ({ module, wide }) => worker.postMessage({ module, wide } satisfies StartMessage),
-      () => {},
+  async #start(groups: readonly ServedGroup[], spin: boolean): Promise<Instance[]> {
+    const address = groups.length === 0 ? undefined : this.#stageSample();
+    // All are awaited even when one fails, so that no rejection goes unheard.
+    const settled = await Promise.allSettled(
+      groups.map(({ threads, batch }) => {
+        const sample = address === undefined ? undefined : { address, rows: batch ?? this.#dispatch.maxBatch };
+        return this.#instances.start({ threads, spin, rows: batch, task: 'serve', sample });
+      }),
     );
-    worker.once('exit', () => {
-      if (!this.#closing) breakTeam(data.team);
-    });
+    if (address !== undefined) this.#staging.free(address);
+    const started = settled.flatMap((s) => (s.status === 'fulfilled' ? [s.value] : []));
+    try {
+      for (const s of settled) if (s.status === 'rejected') throw s.reason;
+      this.#check();
+    } catch (error) {
+      this.#instances.retire(started);
+      throw error;
+    }
+    return started;
   }
 
-  #spawn(data: LeaderData | FollowerData): Worker {
-    // worker.js is thread.js and all it imports in one file: loading a hundred modules takes five times as long.
-    // No flags of the process: a loader hook given with --import has no business in a kernel thread.
-    const worker = new Worker(new URL('./worker.js', import.meta.url), {
-      workerData: data,
-      execArgv: [],
-      name: `skep ${data.role}`,
-    });
-    this.#workers.push(worker);
-    this.#exits.push(new Promise((resolve) => worker.once('exit', () => resolve())));
-    worker.on('error', (error) =>
-      this.#break(new SkepError('INTERNAL', `a thread failed: ${error.message}`, { cause: error })),
-    );
-    worker.on('exit', (code) => {
-      if (!this.#closing) this.#break(new SkepError('INTERNAL', `a thread ended with code ${code}`));
-    });
-    return worker;
+  /** Writes the last request where instances can read it; undefined: there is none. */
+  #stageSample(): number | undefined {
+    if (this.#sample === undefined) return undefined;
+    try {
+      return this.stage(this.#sample);
+    } catch {
+      // Its caller may have given its bytes to somebody else since.
+      return undefined;
+    }
+  }
+
+  /** Writes a request where instances can read it; `unstage` gives the memory back. */
+  stage({ inputs, wanted }: RequestValues): number {
+    return writeValues(this.#memory, this.#staging, [...inputs, new Tensor('int32', Int32Array.from(wanted))]);
+  }
+
+  unstage(address: number): void {
+    this.#staging.free(address);
+  }
+
+  /** One of the last requests that were answered, unless it was a very large one. */
+  get sample(): RequestValues | undefined {
+    return this.#sample;
+  }
+
+  /** An instance that measures. The sample has been staged. */
+  measurer(threads: number, spin: boolean, address: number): Promise<Instance> {
+    this.#check();
+    return this.#instances.start({ threads, spin, rows: 1, task: 'measure', sample: { address, rows: 1 } });
+  }
+
+  retire(instances: readonly Instance[]): void {
+    this.#instances.retire(instances);
+  }
+
+  #check(): void {
+    if (this.#broken !== undefined) throw this.#ended(this.#broken);
+    if (this.#ending) throw new SkepError('CLOSED', 'the model is closed');
+  }
+
+  #ended(broken: SkepError): SkepError {
+    return new SkepError('CLOSED', `the model has ended, load it again: ${broken.message}`, { cause: broken });
   }
 
   /** What the last proof said of merging requests; undefined when there has been no occasion for one. */
@@ -212,17 +302,12 @@ export class Host {
 
   /** Rows a task may have now, and how many tasks of how many requests there have been. */
   get batches(): { readonly maxRows: number; readonly tasks: Readonly<Record<number, number>> } {
-    return { maxRows: this.#dispatched.maxBatch, tasks: this.#dispatched.tasks };
+    return { maxRows: this.#dispatch.maxBatch, tasks: this.#dispatch.tasks };
   }
 
   /** Requests submitted and not finished. */
   get pending(): number {
     return this.#pending.size;
-  }
-
-  /** Called when a thread dies: every pending request fails, no new one is taken. */
-  set onBroken(listener: (error: SkepError) => void) {
-    this.#onBroken = listener;
   }
 
   /**
@@ -234,23 +319,21 @@ export class Host {
     wanted: readonly number[],
     settle: (outcome: Outcome) => void,
   ): Cancel {
-    if (this.#broken !== undefined)
-      throw new SkepError('CLOSED', `the model has ended, load it again: ${this.#broken.message}`, {
-        cause: this.#broken,
-      });
+    if (this.#broken !== undefined) throw this.#ended(this.#broken);
     const slot = this.#freeSlots.pop();
     if (slot === undefined)
       throw new SkepError('OVERLOADED', 'no room for another request: too many are cancelled but still queued');
     let request: number;
     try {
-      request = writeValues(this.#memory, this.#staging, [...inputs, new Tensor('int32', Int32Array.from(wanted))]);
+      request = this.stage({ inputs, wanted });
     } catch (error) {
       this.#freeSlots.push(slot);
       throw error;
     }
-    const pending: Pending = { request, submittedAt: performance.timeOrigin + performance.now(), settle };
+    const submittedAt = performance.timeOrigin + performance.now();
+    const pending: Pending = { request, values: { inputs, wanted }, submittedAt, settle };
     this.#pending.set(slot, pending);
-    if (this.#pending.size === 1) for (const w of this.#leaders) w.ref();
+    if (this.#pending.size === 1) this.#instances.awake = true;
     this.#channel.arm();
     this.#channel.submit(slot, request);
     return () => {
@@ -265,39 +348,50 @@ export class Host {
     this.#closing = true;
     if (this.#pending.size > 0 && this.#broken === undefined)
       await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
-    for (const w of this.#workers) w.ref();
+    this.#ending = true;
     this.#channel.close();
     if (this.#broken !== undefined) {
-      await this.#terminate();
+      await this.#instances.terminate();
       return undefined;
     }
-    await Promise.all(this.#exits);
+    await this.#instances.close();
+    // A change that was about to start something has learnt of the end, or started it.
+    await this.#changes;
+    await this.#instances.close();
+    this.#sample = undefined;
+    // Where the last one to go has died, what is left in the memory is not for another model.
+    if (!this.#channel.wiped) return undefined;
     return { memory: this.#memory.memory, stagingBytes: this.#staging.ownedBytes };
-  }
-
-  async #terminate(): Promise<void> {
-    await Promise.all(this.#workers.map((w) => w.terminate()));
   }
 
   #drain(): void {
     if (this.#broken !== undefined) return;
     this.#channel.arm();
     for (let slot = this.#channel.nextDone(); slot >= 0; slot = this.#channel.nextDone()) this.#finish(slot);
+    this.#rest();
+  }
+
+  #rest(): void {
     if (this.#pending.size > 0) return;
     // A late wake must not let go of threads whose end `close` waits for.
-    if (!this.#closing) for (const w of this.#leaders) w.unref();
+    if (!this.#closing) this.#instances.awake = false;
     for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
 
   #finish(slot: number): void {
     const pending = this.#pending.get(slot)!;
-    const { status, response, instance, company, takenAt, finishedAt } = this.#channel.result(slot);
+    const { status, response, instance, company, rows, busy, takenAt, finishedAt } = this.#channel.result(slot);
+    if (rows > 0 && this.listener?.onTask !== undefined) {
+      const threads = this.#instances.threadsAt(instance);
+      if (threads > 0) this.listener.onTask({ threads, rows, milliseconds: finishedAt - takenAt, busy });
+    }
     let outcome: Outcome | undefined;
     if (pending.settle !== undefined) {
       const values = response === 0 ? [] : readValues(this.#memory, response).map((v) => copyOut(this.#memory, v!));
       if (status === Status.answered) {
         const timing = { queued: takenAt - pending.submittedAt, computing: finishedAt - takenAt };
         outcome = { status: 'answered', values, timing, instance, company };
+        this.#answered(pending.values);
       } else if (status === Status.failed)
         outcome = { status: 'failed', error: revive(JSON.parse((values[0] as Tensor<'string'>).data[0]!)) };
       else
@@ -315,8 +409,68 @@ export class Host {
     if (outcome !== undefined) settle?.(outcome);
   }
 
+  #answered(values: RequestValues): void {
+    if (this.#answers++ % SAMPLE_EVERY === 0) this.#keep(values);
+    if (this.#answers >= ANSWERS) this.#deaths = 0;
+  }
+
+  #keep(values: RequestValues): void {
+    let bytes = 0;
+    for (const v of values.inputs) if (v instanceof Tensor && v.type !== 'string') bytes += bytesOf(v).length;
+    if (bytes <= SAMPLE_BYTES) this.#sample = values;
+  }
+
+  /** An instance has died: what it had fails, and is the only thing that does, if nothing shared is in doubt. */
+  #failAbandoned(instance: Instance, error: SkepError): void {
+    if (this.#broken !== undefined) return;
+    // Whoever dies in the middle of a turn leaves the scheduler's words half written: nobody can go on with them.
+    if (this.#channel.holder === instance.place || this.#dispatch.poisoned) {
+      this.#break(error);
+      return;
+    }
+    for (const slot of [...this.#pending.keys()]) {
+      const left = this.#channel.abandoned(slot, instance.place);
+      if (left === 'done') this.#finish(slot);
+      else if (left === 'undone') this.#fail(slot, error);
+    }
+    this.#rest();
+  }
+
+  #fail(slot: number, error: SkepError): void {
+    const pending = this.#pending.get(slot)!;
+    this.#channel.release(slot);
+    this.#staging.free(pending.request);
+    this.#pending.delete(slot);
+    this.#freeSlots.push(slot);
+    const settle = pending.settle;
+    pending.settle = undefined;
+    settle?.({ status: 'failed', error });
+  }
+
+  /** After an instance has gone that should not have: another takes its place, a few times in a row at most. */
+  #replace({ task, phase, failure }: Instance): void {
+    if (task !== 'serve' || phase !== 'serving' || this.#ending || this.#broken !== undefined) return;
+    const error = failure ?? new SkepError('INTERNAL', 'an instance ended');
+    this.#answers = 0;
+    if (++this.#deaths > MOST_DEATHS) {
+      this.#break(new SkepError('INTERNAL', `${error.message}, like ${MOST_DEATHS} before it`, { cause: error }));
+      return;
+    }
+    // Counted from the groups that are wanted then, which may be others.
+    this.configure(this.#groups).then(
+      () => this.listener?.onReplaced(error),
+      (cause: SkepError) => {
+        if (this.#ending || this.#broken !== undefined) return;
+        // There may be nobody left to serve.
+        this.#break(
+          new SkepError('INTERNAL', `${error.message}; none could take its place: ${cause.message}`, { cause }),
+        );
+      },
+    );
+  }
+
   #break(error: SkepError): void {
-    if (this.#broken !== undefined || this.#closing) return;
+    if (this.#broken !== undefined || this.#ending) return;
     this.#broken = error;
     for (const p of this.#pending.values()) {
       const settle = p.settle;
@@ -325,12 +479,6 @@ export class Host {
     }
     this.#pending.clear();
     for (const resolve of this.#whenIdle.splice(0)) resolve();
-    // What the thread held (the lock, a task) nobody can tell: the others cannot go on either.
-    void this.#terminate();
-    this.#onBroken?.(error);
+    void this.#instances.terminate();
   }
-}
-
-function revive({ code, message }: PlainError): SkepError {
-  return new SkepError(code, message);
 }

@@ -3,12 +3,13 @@
 // are host.ts.
 import type { Build } from '../kernels/module.js';
 import type { HostValue } from '../operators/operator.js';
-import type { Configuration, InstanceGroup } from '../optimizer/configuration.js';
+import { type Configuration, describe as describeConfiguration } from '../optimizer/configuration.js';
 import type { Profile } from '../optimizer/profile.js';
 import type { ModelInfo } from '../runtime/source.js';
 import { SkepError } from '../tensor/errors.js';
 import type { Batching } from './batching.js';
 import { type Feeds, orderFeeds, orderOutputs } from './feeds.js';
+import { checkGroups } from './groups.js';
 import type { Host, PooledMemory } from './host.js';
 import { type ModelStatistics, Statistics } from './statistics.js';
 import type { ConfigurationChange, StoredProfileOptions, TuneOptions, TuneResult } from './tuning.js';
@@ -21,9 +22,6 @@ export interface ModelValue {
   /** True for an input that has a default. */
   readonly optional: boolean;
 }
-
-/** A group as it is served; `batch` undefined: it grows as long as that pays. */
-export type Served = Omit<InstanceGroup, 'batch'> & { readonly batch: number | undefined };
 
 /** Options of one request. */
 export interface RunOptions {
@@ -53,7 +51,8 @@ export interface ModelParts {
   readonly host: Host;
   readonly info: ModelInfo;
   readonly build: Build;
-  readonly configuration: Served;
+  /** What the model may use of the engine's threads: all. */
+  readonly threads: number;
   readonly maxQueue: number;
   readonly onClosed: (memory: PooledMemory | undefined) => void;
 }
@@ -68,7 +67,7 @@ export class Model {
   readonly metadata: ReadonlyMap<string, string>;
   readonly #info: ModelInfo;
   readonly #host: Host;
-  readonly #configuration: Served;
+  readonly #threads: number;
   readonly #maxQueue: number;
   readonly #statistics = new Statistics();
   readonly #onClosed: (memory: PooledMemory | undefined) => void;
@@ -84,17 +83,24 @@ export class Model {
     this.metadata = parts.info.metadata;
     this.#info = parts.info;
     this.#host = parts.host;
-    this.#configuration = parts.configuration;
+    this.#threads = parts.threads;
     this.#maxQueue = parts.maxQueue;
     this.#onClosed = parts.onClosed;
+    this.#host.listener = {
+      onReplaced: ({ message }) => {
+        const { configuration } = this;
+        const reason = `an instance has died and another has taken its place: ${message}`;
+        emitWarning(this.name, reason);
+        this.#tell({ before: configuration, configuration, cause: 'replaced', reason });
+      },
+    };
     this.inputs = parts.info.inputs.map((v) => ({ ...describe(v), optional: v.optional }));
     this.outputs = parts.info.outputs.map((v) => ({ ...describe(v), optional: false }));
   }
 
   /** How the model is served. A batch that was not set is what it has grown to. */
   get configuration(): Configuration {
-    const { instances, threads, batch = this.#host.batches.maxRows } = this.#configuration;
-    return [{ instances, threads, batch }];
+    return this.#host.configuration;
   }
 
   /**
@@ -154,8 +160,9 @@ export class Model {
    * the old ones, and these finish what they have begun. Rejects with `INVALID_INPUT`, `OUT_OF_MEMORY`, `CLOSED`; the model
    * is then served as before.
    */
-  async configure(_configuration: Configuration): Promise<void> {
-    throw new SkepError('UNSUPPORTED', 'a model that runs cannot be configured anew yet');
+  async configure(configuration: Configuration): Promise<void> {
+    const groups = checkGroups(configuration, this.#threads);
+    await this.#configure(groups, { cause: 'configure', reason: `asked for ${describeConfiguration(groups)}` });
   }
 
   /** Calls `listener` whenever the model has been configured anew. Gives a function that ends that. */
@@ -191,6 +198,26 @@ export class Model {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  async #configure(
+    groups: Configuration,
+    why: Pick<ConfigurationChange, 'cause' | 'reason' | 'decision'>,
+  ): Promise<void> {
+    if (this.#closed !== undefined) throw new SkepError('CLOSED', `model '${this.name}' is closed`);
+    const before = this.configuration;
+    try {
+      await this.#host.configure(groups);
+    } catch (error) {
+      // Made anew here, after the await, so that its stack shows the caller.
+      if (error instanceof SkepError) throw new SkepError(error.code, error.message, { cause: error });
+      throw error;
+    }
+    this.#tell({ before, configuration: this.configuration, ...why });
+  }
+
+  #tell(change: ConfigurationChange): void {
+    for (const listener of this.#listeners) listener(change);
   }
 
   #submit(
@@ -240,8 +267,12 @@ export class Model {
   #warn(message: string): void {
     if (this.#warned) return;
     this.#warned = true;
-    process.emitWarning(`model '${this.name}': ${message}`, { type: 'SkepWarning' });
+    emitWarning(this.name, message);
   }
+}
+
+function emitWarning(model: string, message: string): void {
+  process.emitWarning(`model '${model}': ${message}`, { type: 'SkepWarning' });
 }
 
 function describe({ name, type }: ModelInfo['outputs'][number]): Omit<ModelValue, 'optional'> {

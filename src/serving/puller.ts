@@ -1,5 +1,5 @@
 // What an instance's leader does for its whole life: pull the next task, run it with its threads, answer its requests,
-// until the channel is closed. It waits on the channel's bell, never on its event loop. One round:
+// until the channel is closed or it is told to go. It waits on the channel's bell, never on its event loop. One round:
 //
 //   turn (under the lock, dispatch.ts) ─▶ read inputs ─▶ run the plan, merged ─▶ write each request's answer ─▶ turn …
 //                                                          └ fails ─▶ each by itself: a broken request fails alone
@@ -18,7 +18,8 @@ import { type Block, fillBlock, layValues, readValues, writeValues } from '../ru
 import { Tensor } from '../tensor/tensor.js';
 import { Answers } from './answers.js';
 import { type Batching, digest, Judge, type Kind, type Verdict } from './batching.js';
-import type { Admitted, Dispatch, Done, Turn } from './dispatch.js';
+import { type Admitted, ALONE, type Dispatch, type Done, type Turn } from './dispatch.js';
+import { Sample } from './sample.js';
 
 /** What a leader works with. */
 export interface InstanceParts {
@@ -49,10 +50,25 @@ interface Request {
 /** Digests kept, so that a kind that comes again is not hashed again. */
 const DIGESTS = 256;
 
-/** Serves requests until the channel is closed. */
-export function serve(parts: InstanceParts): void {
+/** A leader that is ready to serve. */
+export interface Server {
+  /** Runs a request of rows like those to come, a few at once and one alone, so that the first real ones need not compile. */
+  warm(sample: number, rows: number): void;
+  /** Serves requests until the channel is closed, or the instance retired. */
+  serve(): void;
+}
+
+/** Milliseconds that warming up may take. */
+const WARM_UP = 1000;
+
+export function server(parts: InstanceParts): Server {
   const puller = new Puller(parts);
+  return { warm: (sample, rows) => puller.warm(sample, rows), serve: () => serve(parts, puller) };
+}
+
+function serve(parts: InstanceParts, puller: Puller): void {
   const { index, channel, dispatch } = parts;
+  dispatch.inherit(index);
   let done: Done | undefined;
   for (;;) {
     const heard = channel.bell;
@@ -61,7 +77,7 @@ export function serve(parts: InstanceParts): void {
     done = undefined;
     if (turn.more) channel.ring(1);
     if (turn.slots.length > 0) done = puller.run(turn);
-    else if (closing) return;
+    else if (closing || turn.retired) return;
     else {
       puller.rest();
       channel.sleep(heard);
@@ -80,6 +96,8 @@ class Puller {
   readonly #read = new Map<number, Request>();
   readonly #digests = new Map<string, Int32Array>();
   #told: Batching | undefined;
+  /** Instances that had a task when this one's was formed. */
+  #busy = 1;
 
   constructor(parts: InstanceParts) {
     const { model, memory, heap, team, channel } = parts;
@@ -95,7 +113,7 @@ class Puller {
   /** Reads a request and says what it is to the scheduler. Under the lock: it must not fail, and must be quick. */
   readonly admit = (slot: number): Admitted => {
     if (!this.#parts.dispatch.merges) return { digest: undefined, rows: 1 };
-    const request = this.#request(slot);
+    const request = this.#request(slot, true);
     this.#read.set(slot, request);
     const { kind } = request;
     return kind === undefined ? { digest: undefined, rows: 1 } : { digest: this.#digest(kind.key), rows: kind.rows };
@@ -106,20 +124,40 @@ class Puller {
     this.#answers.reclaim();
   }
 
+  /** Makes plans for batches of a sample's rows, up to `rows`: the largest first, for as long as it may take. */
+  warm(address: number, rows: number): void {
+    const { model, program, memory, heap, channel } = this.#parts;
+    const end = performance.now() + WARM_UP;
+    const check = () => {
+      if (performance.now() > end || channel.closed) throw new Aborted();
+    };
+    const sample = new Sample({ model, program, memory, heap, executor: this.#executor, judge: this.#judge }, address);
+    try {
+      const most = sample.most(rows);
+      const sizes = [1, most, ...Array.from({ length: most - 1 }, (_, i) => most - 1 - i)];
+      for (const n of new Set(sizes)) if (n > 0) sample.run(n, check);
+    } catch {
+      // What is wrong with it, a request that is like it will say.
+    } finally {
+      sample.free();
+    }
+  }
+
   /** Runs a task and finishes its requests. */
-  run({ slots, type }: Turn): Done {
+  run({ slots, type, busy }: Turn): Done {
+    this.#busy = busy;
     this.#answers.reclaimOldest();
     const requests: Request[] = [];
     for (const slot of slots) {
-      if (this.#parts.channel.start(slot, this.#parts.index)) requests.push(this.#take(slot));
+      if (this.#parts.channel.start(slot)) requests.push(this.#take(slot, type !== ALONE));
       else this.#finish(slot, Status.cancelled, 0);
     }
     const begun = performance.now();
     const measured = (rows: number) => ({ rows, milliseconds: performance.now() - begun });
     if (requests.length === 0) return { type, measured: undefined, mergeable: true };
     if (requests.length === 1) {
-      const answered = this.#alone(requests[0]!);
-      const { kind } = requests[0]!;
+      const { kind, values } = requests[0]!;
+      const answered = this.#alone(requests[0]!, kind?.rows ?? this.#judge.rowsOf(values));
       return { type, measured: answered && kind ? measured(kind.rows) : undefined, mergeable: true };
     }
     const { kind, values } = requests[0]!;
@@ -130,24 +168,32 @@ class Puller {
     }
     for (const r of requests) {
       this.#parts.channel.together(r.slot, 1);
-      this.#alone(r);
+      this.#alone(r, 0);
     }
     return { type, measured: undefined, mergeable: verdict.proven };
   }
 
-  #request(slot: number): Request {
-    const { memory, channel, dispatch } = this.#parts;
+  /** `sorted`: it has, or is to have, a kind. */
+  #request(slot: number, sorted: boolean): Request {
+    const { memory, channel } = this.#parts;
     const values = readValues(memory, channel.request(slot));
     const wanted = (this.#executor.toHost(values.pop()!) as Tensor).data as Int32Array;
-    const kind = dispatch.merges ? this.#judge.kindOf(values, wanted) : undefined;
+    const kind = sorted ? this.#judge.kindOf(values, wanted) : undefined;
     return { slot, generation: channel.generation(slot), values, wanted, kind };
   }
 
   /** The request in a slot, read before or now. */
-  #take(slot: number): Request {
+  #take(slot: number, sorted: boolean): Request {
     const read = this.#read.get(slot);
     this.#read.delete(slot);
-    return read !== undefined && read.generation === this.#parts.channel.generation(slot) ? read : this.#request(slot);
+    const same = read !== undefined && read.generation === this.#parts.channel.generation(slot);
+    return same ? read : this.#request(slot, sorted);
+  }
+
+  /** One request of a task says how it was computed. */
+  #note(slot: number, rows: number): void {
+    const { channel, dispatch } = this.#parts;
+    if (rows > 0) channel.measured(slot, rows, this.#busy + dispatch.busy);
   }
 
   #digest(key: string): Int32Array {
@@ -179,8 +225,8 @@ class Puller {
     return Array.from(wanted, (i) => this.#outputs[i]!);
   }
 
-  /** Runs one request by itself. True when it was answered. */
-  #alone({ slot, values, wanted }: Request): boolean {
+  /** Runs one request by itself, of so many rows (0: not to be told). True when it was answered. */
+  #alone({ slot, values, wanted }: Request, rows: number): boolean {
     const { program, channel, dispatch, memory, heap } = this.#parts;
     let block: Block | undefined;
     try {
@@ -203,6 +249,7 @@ class Puller {
       const address = this.#executor.run(program, feeds, this.#names(wanted), fill, { check }, place);
       block = undefined;
       dispatch.count(1);
+      this.#note(slot, rows);
       this.#finish(slot, Status.answered, address);
       return true;
     } catch (error) {
@@ -266,6 +313,11 @@ class Puller {
       answers.length = 0;
     }
     dispatch.count(requests.length);
+    if (answers.length > 0)
+      this.#note(
+        requests[0]!.slot,
+        requests.reduce((n, r) => n + r.kind!.rows, 0),
+      );
     requests.forEach(({ slot }, i) => {
       const address = answers[i] ?? 0;
       channel.together(slot, requests.length);

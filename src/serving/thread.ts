@@ -1,5 +1,5 @@
-// The entry of every worker: a leader reads the model while the caller compiles the kernels, then serves; a follower
-// computes its share of its leader's steps. Both block on shared words for the rest of their lives and return when told to,
+// The entry of every worker: a leader reads the model while the caller compiles the kernels, then serves, or measures for
+// the profiler; a follower computes its share of its leader's steps. All but those that measure block on shared words for the rest of their lives and return when told to,
 // so the worker ends by running off its end. As a script of its own it rehearses the 256-bit kernels' test (wide.ts).
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 import type { WeightType } from '../kernels/int8.js';
@@ -7,8 +7,10 @@ import { type Build, bindKernels } from '../kernels/module.js';
 import { bestTile } from '../kernels/tile.js';
 import { Channel } from '../runtime/channel.js';
 import { SharedConstants } from '../runtime/constants.js';
-import { Heap, ModelMemory } from '../runtime/memory.js';
+import { Estates } from '../runtime/estates.js';
+import { type Extent, Heap, ModelMemory } from '../runtime/memory.js';
 import {
+  fingerprintOf,
   infoOf,
   type ModelInfo,
   openModel,
@@ -21,18 +23,19 @@ import { follow, TeamLeader } from '../runtime/team.js';
 import { rehearsal, type Widened, widen } from '../runtime/wide.js';
 import type { Batching } from './batching.js';
 import { Dispatch } from './dispatch.js';
+import { type MeasureReport, measure } from './measuring.js';
 import type { PreparedKernels } from './prepare.js';
-import { serve } from './puller.js';
+import { server } from './puller.js';
 
 /** What a leader is started with. */
 export interface LeaderData {
   readonly role: 'leader';
+  /** Its place among the model's instances. */
   readonly index: number;
   readonly source: Source;
   readonly build: Build;
   readonly winograd: boolean;
   readonly weights: WeightType;
-  readonly instances: number;
   readonly threads: number;
   readonly spin: boolean;
   readonly channel: SharedArrayBuffer;
@@ -40,8 +43,15 @@ export interface LeaderData {
   readonly constants: SharedArrayBuffer;
   readonly team: SharedArrayBuffer;
   readonly memory: WebAssembly.Memory;
-  /** Pages of a reused memory that are this leader's from the start. */
-  readonly range: { readonly address: number; readonly bytes: number } | undefined;
+  readonly estates: SharedArrayBuffer;
+  /** What of the memory is this leader's from the start. */
+  readonly extents: readonly Extent[];
+  /**
+   * Where a request like those to come lies, which is only read. To serve: batches of up to so many of its rows are tried
+   * before it is ready. To measure: it is what is measured.
+   */
+  readonly sample: { readonly address: number; readonly rows: number } | undefined;
+  readonly task: 'serve' | 'measure';
 }
 
 /** What a follower is started with. */
@@ -64,11 +74,13 @@ export type StartMessage = Pick<PreparedKernels, 'module' | 'wide'>;
 
 /** What a leader tells the caller's side. */
 export type LeaderMessage =
-  | { readonly kind: 'model'; readonly info: ModelInfo }
+  | { readonly kind: 'model'; readonly info: ModelInfo; readonly fingerprint: string }
   | { readonly kind: 'failed'; readonly error: PlainError }
-  | { readonly kind: 'ready' }
+  /** `batches`: of one that measures, whether the sample can be run in batches. */
+  | { readonly kind: 'ready'; readonly batches: boolean }
   | { readonly kind: 'batching'; readonly batching: Batching }
-  | { readonly kind: 'done' };
+  | { readonly kind: 'done' }
+  | MeasureReport;
 
 const port = parentPort!;
 const tell = (message: LeaderMessage) => port.postMessage(message);
@@ -88,31 +100,52 @@ function follower({ team, index, spin, memory }: FollowerData, { module, wide }:
 
 function leader(d: LeaderData): void {
   let model: ReturnType<typeof openModel>;
+  // Before it is read: what is written meanwhile is noticed by the next.
+  const fingerprint = fingerprintOf(d.source);
   try {
     model = openModel(d.source);
   } catch (error) {
     tell({ kind: 'failed', error: plainError(error) });
     return;
   }
-  tell({ kind: 'model', info: infoOf(model) });
+  tell({ kind: 'model', info: infoOf(model), fingerprint });
   port.once('message', ({ module, wide }: StartMessage) => {
     const memory = new ModelMemory(d.memory);
-    const heap = new Heap(memory, d.range);
+    const estates = new Estates(d.estates);
+    const heap = new Heap(memory, d.extents, (extent) => estates.add(d.index, extent));
     const team = new TeamLeader(d.team, bindKernels(module, d.memory, wide), d.threads, d.spin);
     const channel = Channel.over(d.channel);
     const program = programOf(
       model,
       { build: d.build, weights: d.weights, tile: bestTile(d.build, wide !== undefined), winograd: d.winograd },
-      new SharedConstants(d.constants, memory, heap),
+      new SharedConstants(d.constants, memory, heap, d.index),
     );
-    tell({ kind: 'ready' });
+    const parts = { index: d.index, model, program, memory, heap, team };
+    // The memory will serve another model: the last to go leaves nothing of this one in it.
+    const leave = () => channel.leave(() => memory.u8.fill(0));
+    if (d.task === 'measure') {
+      try {
+        const batches = measure(parts, d.sample!.address, infoOf(model).inputs, port, () => {
+          leave();
+          team.stop();
+          port.close();
+        });
+        tell({ kind: 'ready', batches });
+      } catch (error) {
+        tell({ kind: 'failed', error: plainError(error) });
+        team.stop();
+        port.close();
+      }
+      return;
+    }
     try {
-      const parts = { index: d.index, model, program, memory, heap, team };
       const dispatch = new Dispatch(d.dispatch, channel);
       const judged = (batching: Batching) => tell({ kind: 'batching', batching });
-      serve({ ...parts, channel, dispatch, wake: () => tell({ kind: 'done' }), judged });
-      // The memory will serve another model: the last to go leaves nothing of this one in it.
-      if (channel.leave() === d.instances - 1) memory.u8.fill(0);
+      const { serve, warm } = server({ ...parts, channel, dispatch, wake: () => tell({ kind: 'done' }), judged });
+      if (d.sample !== undefined) warm(d.sample.address, d.sample.rows);
+      tell({ kind: 'ready', batches: false });
+      serve();
+      leave();
     } finally {
       team.stop();
     }

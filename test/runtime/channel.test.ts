@@ -13,7 +13,8 @@ test('requests are taken oldest first and come back with their answers', () => {
     [0, 2000],
   ] as const) {
     assert.is(instance.next(), slot);
-    assert.ok(instance.start(slot, 3));
+    instance.take(slot, 3);
+    assert.ok(instance.start(slot));
     assert.is(instance.request(slot), request);
     instance.finish(slot, Status.answered, request + 1);
     assert.is(caller.nextDone(), slot);
@@ -30,7 +31,7 @@ test('the rings wrap', () => {
     const slot = i % channel.slots;
     channel.submit(slot, i + 1);
     assert.is(channel.next(), slot);
-    assert.ok(channel.start(slot, 0));
+    assert.ok(channel.start(slot));
     assert.is(channel.request(slot), i + 1);
     channel.finish(slot, Status.answered, 0);
     assert.is(channel.nextDone(), slot);
@@ -43,14 +44,14 @@ test('exactly one of cancel and start wins, and either way the slot comes back o
   channel.submit(0, 1);
   assert.ok(channel.cancel(0));
   assert.is(channel.next(), 0);
-  assert.not(channel.start(0, 0));
+  assert.not(channel.start(0));
   channel.finish(0, Status.cancelled, 0);
   assert.is(channel.nextDone(), 0);
   channel.release(0);
 
   channel.submit(0, 1);
   assert.is(channel.next(), 0);
-  assert.ok(channel.start(0, 0));
+  assert.ok(channel.start(0));
   assert.not(channel.aborted(0));
   assert.not(channel.cancel(0));
   assert.ok(channel.aborted(0));
@@ -60,7 +61,7 @@ test('an answer is held until its caller has released it, whatever the slot does
   const channel = Channel.create(4);
   channel.submit(1, 1);
   channel.next();
-  channel.start(1, 0);
+  channel.start(1);
   const generation = channel.generation(1);
   channel.finish(1, Status.answered, 64);
   assert.not(channel.released(1, generation));
@@ -69,10 +70,52 @@ test('an answer is held until its caller has released it, whatever the slot does
   assert.ok(channel.released(1, generation));
   channel.submit(1, 2);
   channel.next();
-  channel.start(1, 0);
+  channel.start(1);
   channel.finish(1, Status.answered, 128);
   assert.ok(channel.released(1, generation));
   assert.not(channel.released(1, channel.generation(1)));
+});
+
+test('what an instance had when its thread ended is told apart from what others have', () => {
+  const channel = Channel.create(8);
+  for (const slot of [0, 1, 2, 3, 4]) {
+    channel.submit(slot, 1);
+    channel.next();
+    channel.take(slot, slot === 4 ? 6 : 5);
+  }
+  channel.start(0);
+  channel.start(1);
+  channel.finish(1, Status.answered, 64);
+  channel.start(2);
+  channel.finish(2, Status.answered, 64);
+  while (channel.nextDone() !== 2);
+  channel.release(2);
+  channel.submit(2, 1);
+  channel.cancel(3);
+  const found = [0, 1, 2, 3, 4].map((slot) => channel.abandoned(slot, 5));
+  assert.equal(found, ['undone', 'done', undefined, 'undone', undefined]);
+});
+
+test('the lock says who has it', () => {
+  const channel = Channel.create(2);
+  assert.is(channel.holder, -1);
+  channel.lock(7);
+  assert.is(channel.holder, 7);
+  channel.unlock();
+  assert.is(channel.holder, -1);
+});
+
+test('the last to leave a closed channel wipes the memory', () => {
+  const channel = Channel.create(2);
+  const wiped: number[] = [];
+  for (let i = 0; i < 3; i++) channel.enter();
+  channel.leave(() => wiped.push(0));
+  channel.close();
+  channel.leave(() => wiped.push(1));
+  assert.not(channel.wiped);
+  channel.leave(() => wiped.push(2));
+  assert.equal(wiped, [2]);
+  assert.ok(channel.wiped);
 });
 
 test('only the first completion after arming wakes the caller', () => {
@@ -80,7 +123,7 @@ test('only the first completion after arming wakes the caller', () => {
   const finish = (slot: number) => {
     channel.submit(slot, 1);
     channel.next();
-    channel.start(slot, 0);
+    channel.start(slot);
     return channel.finish(slot, Status.answered, 0);
   };
   assert.not(finish(0));
@@ -113,7 +156,7 @@ test('any order of submits, cancels and serving loses no slot and gives none twi
         else if (queued.length > 0) {
           const slot = channel.next();
           assert.is(slot, queued.shift());
-          const status = channel.start(slot, 0) ? Status.answered : Status.cancelled;
+          const status = channel.start(slot) ? Status.answered : Status.cancelled;
           channel.finish(slot, status, 0);
           out.add(slot);
         }
