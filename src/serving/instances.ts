@@ -115,6 +115,7 @@ export class Instances {
   readonly #orphaned = new Set<number>();
   #fingerprint: string | undefined;
   #awake = true;
+  #closing = false;
 
   constructor(options: InstancesOptions, listener: InstancesListener) {
     this.#options = options;
@@ -195,6 +196,7 @@ export class Instances {
 
   /** The channel is being closed: those that serve end by that, those that measure are told. Resolves when all are gone. */
   async close(): Promise<void> {
+    this.#closing = true;
     for (const instance of this.all) {
       for (const w of instance.workers) w.ref();
       if (instance.task === 'measure') instance.order({ kind: 'end' });
@@ -263,7 +265,8 @@ export class Instances {
             instance.batches = m.batches;
             instance.leaves = true;
             if (instance.phase === 'starting') instance.phase = 'serving';
-            for (const w of instance.workers) w.unref();
+            // Whoever closes waits for it to end.
+            if (!this.#closing) for (const w of instance.workers) w.unref();
             if (this.#awake || task === 'measure') worker.ref();
             resolve();
             break;
