@@ -97,14 +97,23 @@ for (const [what, instances, size, victim] of [
 
 test('an instance that dies again and again is given up', async () => {
   threads = [];
-  const model = await engine.load(chain(1, WIDTH));
+  buffers.length = 0;
+  const model = await engine.load(chain(12, WIDTH), { maxQueue: 50 });
+  const words = channelWords();
+  // Killed while it computes, never in the middle of a turn.
+  const kill = async () => {
+    const run = codeOf(model.run({ x }));
+    await running(words);
+    await threads.at(-1)!.terminate();
+    return run;
+  };
   for (let deaths = 1; deaths <= 3; deaths++) {
     const change = replaced(model);
-    await threads.at(-1)!.terminate();
+    assert.is((await kill())[0], 'INTERNAL');
     await change;
     assert.is((await model.run({ x })).y.size, x.size);
   }
-  await threads.at(-1)!.terminate();
+  assert.is((await kill())[0], 'INTERNAL');
   const [code, message] = await codeOf(model.run({ x }));
   assert.is(code, 'CLOSED');
   assert.match(message, /load it again: a thread ended with code 1, like 3 before it/);
