@@ -1,13 +1,14 @@
 // A program is a graph compiled step by step as shapes become known: `begin` with the feeds gives the first segment,
 // `resume` after its cut the next. Segments are cached by what they were compiled for, within a bound, so the second
 // request of a shape compiles nothing. Execution (who computes what a cut asks for) is runtime/.
-import { capturesOf, type Graph } from '../graph/graph.js';
+import { capturesOf, type Graph, type Node } from '../graph/graph.js';
 import type { HostValue, TensorInfo } from '../operators/operator.js';
+import { type DimsOf, Origins } from '../operators/origins.js';
 import { formatShape, SkepError } from '../tensor/errors.js';
 import { bytesOf, Tensor } from '../tensor/tensor.js';
 import { ModelConstants } from './constants.js';
 import type { CompileOptions, ConstantPool } from './plan.js';
-import { compileSegment, type Known, type Rest, type Segment } from './segment.js';
+import { compileSegment, type Explain, type Known, type Rest, type Segment } from './segment.js';
 
 /** What is known of a value handed to a program: shape alone, shape and elements, or a value that is no plain tensor. */
 export type Feed = TensorInfo | 'host';
@@ -25,8 +26,20 @@ export class Program {
   readonly #ids = new WeakMap<Segment, number>();
   #nextId = 1;
 
-  constructor(graph: Graph, options: CompileOptions, pool: ConstantPool, constants = new ModelConstants()) {
+  /** Made when something has failed. */
+  #origins: Origins | undefined;
+  readonly #around: Program | undefined;
+
+  /** `around`: the program of the graph this one is a body in. */
+  constructor(
+    graph: Graph,
+    options: CompileOptions,
+    pool: ConstantPool,
+    constants = new ModelConstants(),
+    around?: Program,
+  ) {
     this.graph = graph;
+    this.#around = around;
     this.#options = options;
     this.#pool = pool;
     this.#constants = constants;
@@ -45,7 +58,7 @@ export class Program {
       const weight = fed.has(name) ? undefined : this.graph.initializers.get(name);
       if (weight !== undefined) initializers.set(name, weight);
     }
-    return new Program({ ...graph, initializers }, this.#options, this.#pool, this.#constants);
+    return new Program({ ...graph, initializers }, this.#options, this.#pool, this.#constants, this);
   }
 
   /** The first segment. `feeds` holds the inputs and, for a subgraph, the captured names. */
@@ -66,10 +79,26 @@ export class Program {
     }));
   }
 
+  /** The error of a node's rule with where its inputs come from; see Origins. */
+  explain(error: SkepError, node: Node, inputs: readonly (TensorInfo | undefined)[], dimsOf: DimsOf): SkepError {
+    return this.#originsOf().explain(error, node, inputs, dimsOf);
+  }
+
+  #originsOf(): Origins {
+    const around = this.#around;
+    this.#origins ??= new Origins(this.graph, around === undefined ? undefined : around.#originsOf());
+    return this.#origins;
+  }
+
   #cached(key: string, rest: () => Rest): Segment {
     let segment = this.#cache.get(key);
     if (segment === undefined) {
-      segment = compileSegment(rest(), this.#options, this.#pool, this.#constants);
+      const explain: Explain = (error, node, inputs, known) =>
+        this.explain(error, node, inputs, (name) => {
+          const k = known.get(name);
+          return k === undefined || k === 'host' ? undefined : k.dims;
+        });
+      segment = compileSegment(rest(), this.#options, this.#pool, this.#constants, explain);
       this.#ids.set(segment, this.#nextId++);
     } else this.#cache.delete(key);
     // Last used is last in order.

@@ -33,6 +33,14 @@ export interface Segment {
   readonly folded: ReadonlyMap<string, HostValue>;
 }
 
+/** Adds to the error of a node's shape rule where its inputs come from. */
+export type Explain = (
+  error: SkepError,
+  node: Node,
+  inputs: readonly (TensorInfo | undefined)[],
+  known: ReadonlyMap<string, Known>,
+) => SkepError;
+
 /** Folding stops above this many bytes of output: a huge Expand is better computed than stored. */
 const FOLD_LIMIT = 16 << 20;
 
@@ -42,6 +50,7 @@ export function compileSegment(
   options: CompileOptions,
   pool: ConstantPool,
   constants: ModelConstants,
+  explain: Explain,
 ): Segment {
   const known = new Map(rest.known);
   const folded = new Map<string, HostValue>();
@@ -50,7 +59,7 @@ export function compileSegment(
   let cut: Cut | undefined;
   while (queue.length > 0 && cut === undefined) {
     const node = queue[0]!;
-    const outcome = settle(node, known, folded, constants);
+    const outcome = settle(node, known, folded, constants, explain);
     if (outcome.kind === 'inline') queue.splice(0, 1, ...outcome.nodes);
     else if (outcome.kind === 'cut') cut = outcome.cut;
     else {
@@ -96,6 +105,7 @@ function settle(
   known: Map<string, Known>,
   folded: Map<string, HostValue>,
   constants: ModelConstants,
+  explain: Explain,
 ): Outcome {
   const { operator, attributes } = resolve(node);
   const lookup = (name: string): Known => {
@@ -127,6 +137,7 @@ function settle(
     try {
       inferred = operator.infer(new Inference(node, attributes, infos));
     } catch (error) {
+      if (error instanceof SkepError) throw explain(error, node, infos, known);
       if (!(error instanceof ValueNeeded)) throw error;
       const name = node.inputs[error.input]!;
       return { kind: 'cut', cut: { kind: 'value', name } };

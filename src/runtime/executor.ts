@@ -263,7 +263,18 @@ export class Executor {
       return this.run(nested, feeds, wanted, (found) => found.map((v) => this.toHost(v)), watch);
     };
     const inputs = node.inputs.map((n) => (n === '' ? undefined : get(n)));
-    const outputs = evaluate(node, inputs, run);
+    let outputs: readonly HostValue[];
+    try {
+      outputs = evaluate(node, inputs, run);
+    } catch (error) {
+      if (!(error instanceof SkepError)) throw error;
+      const infos = inputs.map((x) => (x instanceof Tensor ? x : undefined));
+      const dimsOf = (name: string) => {
+        const v = values.get(name);
+        return v !== undefined && (v instanceof Tensor || isInMemory(v)) ? v.dims : undefined;
+      };
+      throw program.explain(error, node, infos, dimsOf);
+    }
     return new Map(node.outputs.flatMap((n, i) => (n === '' ? [] : [[n, outputs[i]!] as const])));
   }
 
