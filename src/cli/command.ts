@@ -1,6 +1,7 @@
 // What a command is, and how its words are parsed. A command declares its options once: parsing (node:util parseArgs),
 // `--help` and the complaints about misuse all follow from the declaration.
 import { type ParseArgsConfig, parseArgs } from 'node:util';
+import { nearest } from '../tensor/words.js';
 
 /** An option as declared: what parseArgs needs and what `--help` shows. */
 export interface Option {
@@ -94,36 +95,6 @@ function complaint(error: Error, names: readonly string[]): string {
   if (unknown === undefined) return message;
   const near = nearest(unknown, names);
   return `there is no option '--${unknown}'${near === undefined ? '' : `; did you mean '--${near}'?`}`;
-}
-
-/** The word that was probably meant: few letters apart, or one that begins so; undefined when none is near. */
-export function nearest(word: string, words: readonly string[]): string | undefined {
-  let best: string | undefined;
-  let least = Math.max(1, Math.floor(word.length / 3)) + 0.5;
-  for (const w of words) {
-    const far = word.length >= 3 && w.startsWith(word) ? 0.5 : distance(word, w);
-    if (far < least) {
-      least = far;
-      best = w;
-    }
-  }
-  return best;
-}
-
-/** Letters to insert, delete, change, or swap with their neighbour, to make one word of the other. */
-function distance(a: string, b: string): number {
-  let [before, above] = [[] as number[], Array.from({ length: b.length + 1 }, (_, j) => j)];
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const changed = above[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      row.push(Math.min(changed, above[j]! + 1, row[j - 1]! + 1));
-      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
-        row[j] = Math.min(row[j]!, before[j - 2]! + 1);
-    }
-    [before, above] = [above, row];
-  }
-  return above[b.length]!;
 }
 
 /** The help of one command. */

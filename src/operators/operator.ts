@@ -161,6 +161,8 @@ export interface Operator {
   readonly domain: string;
   /** Operator set versions in which its specification changed, ascending: the first is the oldest supported. */
   readonly since: readonly number[];
+  /** The version that has it no more, and what to use. */
+  readonly ended?: { readonly version: number; readonly use: string };
   /** [least, most] inputs. */
   readonly inputs: readonly [number, number];
   readonly attributes: AttributeSpecs;
@@ -178,6 +180,8 @@ export interface OperatorDefinition<S extends AttributeSpecs> {
   readonly name: string;
   readonly domain?: string;
   readonly since: readonly number[];
+  /** The version that has it no more, and what to use. */
+  readonly ended?: { readonly version: number; readonly use: string };
   readonly inputs: readonly [number, number];
   readonly attributes: S;
   readonly deterministic?: boolean;

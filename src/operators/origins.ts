@@ -115,13 +115,14 @@ export class Origins {
     const names = node.inputs.filter((n) => n !== '');
     const leaves = names.map((n) => this.#leavesOf(n));
     const fed = [...new Set(leaves.flatMap((l) => [...l.inputs]))];
-    return (
-      this.#contradiction(fed, dimsOf) ??
-      this.#otherShape(node, infos) ??
-      (leaves.every((l) => l.constants.size === 0) && fed.some((n) => this.#isOpen(n))
-        ? `${fed.map((n) => `input '${n}' ${formatShape(dimsOf(n) ?? [])}`).join(' and ')} cannot be computed together`
-        : undefined)
-    );
+    const other = this.#otherShape(node, infos);
+    // Types, attributes and elements are not the caller's shapes.
+    if (other === undefined) return undefined;
+    const said = this.#contradiction(fed, dimsOf);
+    if (said !== undefined) return said;
+    if (other !== 'indirectly') return other;
+    if (leaves.some((l) => l.constants.size > 0) || !fed.some((n) => this.#isOpen(n))) return undefined;
+    return `${fed.map((n) => `input '${n}' ${formatShape(dimsOf(n) ?? [])}`).join(' and ')} cannot be computed together`;
   }
 
   /** Inputs that declare one symbol and were fed two sizes. */
@@ -142,7 +143,10 @@ export class Origins {
     return undefined;
   }
 
-  /** Whether the node would take one of the model's inputs with another size of an open dimension. */
+  /**
+   * Which open dimension of an input would have to be another for the node to take it; 'indirectly' where that is a
+   * dimension of what was computed from inputs, or of one that declares nothing.
+   */
   #otherShape(node: Node, infos: readonly (TensorInfo | undefined)[]): string | undefined {
     const { operator, attributes } = resolve(node);
     const fits = (given: readonly (TensorInfo | undefined)[]): boolean => {
@@ -157,22 +161,28 @@ export class Origins {
     // The trouble may be in the elements.
     if (fits(infos)) return undefined;
     const candidates = new Set(infos.flatMap((x) => x?.dims ?? []));
+    let indirectly = false;
     for (const [i, info] of infos.entries()) {
+      if (info === undefined) continue;
       const name = node.inputs[i]!;
       const type = this.#inputs.get(name)?.type;
-      if (info === undefined || type?.kind !== 'tensor') continue;
+      const declared = type?.kind === 'tensor' ? type.dims : undefined;
       for (const d of info.dims.keys()) {
-        if (typeof type.dims?.[d] === 'number') continue;
+        if (declared !== undefined && typeof declared[d] === 'number') continue;
+        if (declared === undefined && indirectly) continue;
         for (const size of [...candidates].slice(0, 32)) {
           const changed = infos.map((x, k) =>
             node.inputs[k] === name && x ? { type: x.type, dims: x.dims.with(d, size) } : x,
           );
-          if (fits(changed))
+          if (!fits(changed)) continue;
+          if (declared !== undefined)
             return `input '${name}' is ${formatShape(info.dims)}, and its dimension ${d} must be ${size} here`;
+          indirectly = true;
+          break;
         }
       }
     }
-    return undefined;
+    return indirectly ? 'indirectly' : undefined;
   }
 
   #isOpen(name: string): boolean {

@@ -24,6 +24,7 @@ import { linearAttentionOperators } from './linear-attention.js';
 import { logicOperators } from './logic.js';
 import { lstmOperators } from './lstm.js';
 import { matMulOperators } from './matmul.js';
+import { missing } from './missing.js';
 import { normalizationOperators } from './normalization.js';
 import { callError, type InferCall, type Inferred, type Operator } from './operator.js';
 import { poolOperators } from './pool.js';
@@ -121,20 +122,18 @@ export function allOperators(): Operator[] {
 /** The operator of a node. Throws UNSUPPORTED with the node, the version and what would work. */
 export function findOperator(node: Node): Operator {
   const found = byName.get(`${node.domain}:${node.op}`);
-  if (found === undefined) {
-    const elsewhere = [...byName.values()].find((o) => o.name === node.op);
-    const hint =
-      elsewhere === undefined ? '' : `; ${elsewhere.name} of domain '${elsewhere.domain || 'ai.onnx'}' is supported`;
-    throw callError(
-      node,
-      `operator of domain '${node.domain || 'ai.onnx'}' version ${node.opset} is not supported${hint}`,
-      'UNSUPPORTED',
-    );
-  }
+  if (found === undefined) throw callError(node, missing(node, allOperators()), 'UNSUPPORTED');
   if (node.opset < found.since[0]!)
     throw callError(
       node,
       `version ${node.opset} is not supported; versions ${found.since[0]} and later are`,
+      'UNSUPPORTED',
+    );
+  const { ended } = found;
+  if (ended !== undefined && node.opset >= ended.version)
+    throw callError(
+      node,
+      `it ended with version ${ended.version - 1}, and the model is of version ${node.opset}: ${ended.use} replaces it`,
       'UNSUPPORTED',
     );
   return found;

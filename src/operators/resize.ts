@@ -314,5 +314,5 @@ function resizing(name: string, since: readonly number[], inputs: readonly [numb
 
 export const resizes: readonly Operator[] = [
   resizing('Resize', [10, 11, 13, 18, 19], [1, 4]),
-  resizing('Upsample', [1, 7, 9, 10], [1, 2]),
+  { ...resizing('Upsample', [1, 7, 9], [1, 2]), ended: { version: 10, use: 'Resize' } },
 ];

@@ -293,7 +293,7 @@ const TensorScatter = operator({
 });
 
 export const scatters: readonly Operator[] = [
-  scatterElements('Scatter', [9, 11]),
+  { ...scatterElements('Scatter', [9]), ended: { version: 11, use: 'ScatterElements' } },
   scatterElements('ScatterElements', [11, 13, 16, 18]),
   ScatterND,
   TensorScatter,

@@ -252,11 +252,11 @@ function wordsOf({ domain, op: name, opset }: Pick<Node, 'domain' | 'op' | 'opse
 }
 
 const kinds: Readonly<Record<string, string>> = {
-  N: 'a number',
-  M: 'a number',
-  F: 'a float',
-  G: 'a float',
-  H: 'a float',
+  N: 'a number of 8 to 64 bits',
+  M: 'a number of 8 to 64 bits',
+  F: 'float32, float64, float16 or bfloat16',
+  G: 'float32, float64, float16 or bfloat16',
+  H: 'float32, float64, float16 or bfloat16',
   B: 'a number of 8 bits',
   C: 'a number of 8 bits',
   D: 'a number of 8 bits',
@@ -316,11 +316,11 @@ export function checkTypes(call: InferCall<unknown>): void {
     if (word === 'I') {
       if (type !== 'int32' && type !== 'int64') throw call.error(`${describe(i)}; it must be int32 or int64`);
     } else if (word.length > 1) {
-      if (type !== word) throw call.error(`${describe(i)}; it must be ${word}`);
+      if (type !== word) throw call.error(`${describe(i)}; it must be ${word} in version ${call.opset}`);
     } else {
       const first = bound.get(word);
       if (first === undefined) {
-        if (!isKind(word, type)) throw call.error(`${describe(i)}; it must be ${kinds[word]}`);
+        if (!isKind(word, type)) throw call.error(`${describe(i)}; it must be ${kinds[word]} in version ${call.opset}`);
         bound.set(word, i);
       } else if (call.input(first).type !== type)
         throw call.error(`${describe(first)} and ${describe(i)}; they must be of one type`);

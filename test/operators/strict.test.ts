@@ -28,7 +28,10 @@ test('inputs of types that do not go together are refused', () => {
     { op: 'Conv', inputs: [x, x, zeros('uint16', [1])] },
     /input 0 is float32 \[1, 1, 3\] and input 2 is uint16 \[1\]/,
   );
-  refused({ op: 'Sin', inputs: [zeros('uint64', [2])] }, /must be a float/);
+  refused(
+    { op: 'Sin', inputs: [zeros('uint64', [2])] },
+    /it must be float32, float64, float16 or bfloat16 in version 24/,
+  );
   refused(
     { op: 'Squeeze', inputs: [x, new Tensor('string', ['0'], [1])] },
     /input 1 is string \[1\]; it must be int64/,
@@ -101,6 +104,25 @@ test('indices at the ends of their axis are taken, int32 and int64', () => {
   }
 });
 
+test('an operator that is not there: the node, the version, and what would work', () => {
+  const unsupported = (op: string, domain: string, opset: number, words: RegExp) =>
+    refused({ op, domain, opset, inputs: [zeros('float32', [1])] }, words, 'UNSUPPORTED');
+  unsupported(
+    'Convv',
+    '',
+    21,
+    /^Convv 'test': operator of domain 'ai.onnx' version 21 is not supported; did you mean Conv\?/,
+  );
+  unsupported('BiasGelu', '', 21, /BiasGelu of domain 'com.microsoft' is/);
+  unsupported('zzz', 'aten', 1, /dynamo=True/);
+  unsupported('zzz', 'com.microsoft', 1, /level 'basic'/);
+  unsupported('zzz', 'my.own', 1, /save the model with its functions/);
+  unsupported('y'.repeat(1 << 20), '', 21, /docs\/operators.md/);
+  unsupported('Upsample', '', 10, /it ended with version 9, and the model is of version 10: Resize replaces it/);
+  unsupported('Scatter', '', 11, /ScatterElements replaces it/);
+  unsupported('Gelu', '', 19, /version 19 is not supported; versions 20 and later are/);
+});
+
 test('damaged nodes of every operator are answered alike or refused in words', () => {
   const attempt = (run: () => ReturnType<typeof runReference>) => {
     try {
@@ -111,13 +133,13 @@ test('damaged nodes of every operator are answered alike or refused in words', (
       return undefined;
     }
   };
-  for (const { name, domain, since } of allOperators()) {
+  for (const { name, domain, since, ended } of allOperators()) {
     const make = families[domain === '' ? name : `${domain}:${name}`];
     // Training draws random numbers.
     if (domain === 'skep' || make === undefined || name === 'Dropout') continue;
     for (let i = 0; i < 2; i++) {
       const g = new Generator(1000 * i + name.length);
-      const opset = domain === '' ? Math.max(24, since[0]!) : since[0]!;
+      const opset = domain === '' && ended === undefined ? Math.max(24, since[0]!) : since.at(-1)!;
       const c = damage(g, { op: name, domain, opset, ...make(g, opset) });
       const want = attempt(() => runReference(c));
       const got = attempt(() => runKernels(c).outputs);

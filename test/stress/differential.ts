@@ -170,7 +170,7 @@ for (const op of allOperators()) {
     continue;
   }
   const opsets =
-    op.domain === ''
+    op.domain === '' && op.ended === undefined
       ? [...new Set([...op.since.filter((v) => v <= NEWEST), Math.max(op.since[0]!, NEWEST)])]
       : op.since;
   const kinds = new Map<string, { count: number; first: string }>();
