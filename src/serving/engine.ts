@@ -75,6 +75,7 @@ export class Engine {
   #closed = false;
 
   constructor(options: EngineOptions = {}) {
+    checkOptions(options, 'new Engine');
     const { threads = availableParallelism(), build = defaultBuild(), wide = false, poolBytes = POOL_BYTES } = options;
     if (!Number.isInteger(threads) || threads < 1)
       throw new SkepError('INVALID_INPUT', `threads must be a positive integer, got ${threads}`);
@@ -99,6 +100,7 @@ export class Engine {
    */
   async load(source: ModelSource, options: LoadOptions = {}): Promise<Model> {
     if (this.#closed) throw new SkepError('CLOSED', 'the engine is closed');
+    checkOptions(options, 'load');
     const { maxQueue = MAX_QUEUE } = options;
     if (!Number.isInteger(maxQueue) || maxQueue < 1)
       throw new SkepError('INVALID_INPUT', `maxQueue must be a positive integer, got ${maxQueue}`);
@@ -191,13 +193,41 @@ export function load(source: ModelSource, options?: LoadOptions): Promise<Model>
 /** Bytes copied between two turns of the event loop. */
 const COPY_CHUNK = 4 << 20;
 
-async function toSource(source: ModelSource): Promise<Source> {
-  if (typeof source === 'string' || source instanceof URL) {
-    const file = source instanceof URL || source.startsWith('file:') ? fileURLToPath(source) : source;
-    return { kind: 'file', path: path.resolve(file) };
+function checkOptions(options: unknown, what: string): void {
+  if (typeof options !== 'object' || options === null || Array.isArray(options))
+    throw new SkepError(
+      'INVALID_INPUT',
+      `${what}: options must be an object, got ${Array.isArray(options) ? 'an array' : options === null ? 'null' : typeof options}`,
+    );
+}
+
+/** The path that a text or URL means. Throws INVALID_INPUT for a URL of another scheme. */
+function pathOf(source: string | URL): string {
+  const scheme =
+    source instanceof URL ? source.protocol : /^([a-z][a-z0-9+.-]+:)(?=\/\/)|^(data|blob|file):/i.exec(source)?.[0];
+  // A drive letter is no scheme: those have two letters or more.
+  if (scheme === undefined) return source as string;
+  if (!/^file:$/i.test(scheme))
+    throw new SkepError(
+      'INVALID_INPUT',
+      `a model is not loaded from a ${scheme} URL: get the bytes first, load(new Uint8Array(await (await fetch(url)).arrayBuffer()))`,
+    );
+  try {
+    return fileURLToPath(source);
+  } catch (cause) {
+    throw new SkepError('INVALID_INPUT', `no file has this URL: ${(cause as Error).message}`, { cause });
   }
+}
+
+async function toSource(source: ModelSource): Promise<Source> {
+  if (typeof source === 'string' || source instanceof URL) return { kind: 'file', path: path.resolve(pathOf(source)) };
   if (!(source instanceof Uint8Array || source instanceof ArrayBuffer))
     throw new SkepError('INVALID_INPUT', 'a model is loaded from a path, a file: URL, or the bytes of an ONNX file');
+  if (source.byteLength === 0)
+    throw new SkepError(
+      'INVALID_INPUT',
+      'the bytes of the model are empty: an empty file, or a buffer that was transferred to another thread',
+    );
   const bytes = source instanceof Uint8Array ? source : new Uint8Array(source);
   const shared = new SharedArrayBuffer(bytes.length);
   const to = new Uint8Array(shared);

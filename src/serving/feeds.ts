@@ -57,7 +57,12 @@ export function orderOutputs(info: ModelInfo, names: readonly string[] | undefin
 }
 
 function toHostValue(fed: FeedValue, name: string): HostValue {
-  if (fed instanceof Tensor || fed === null) return fed;
+  if (fed instanceof Tensor) {
+    if (fed.size > 0 && fed.data.length === 0)
+      throw new SkepError('INVALID_INPUT', `the data of input '${name}' is gone: its buffer was transferred`);
+    return fed;
+  }
+  if (fed === null) return fed;
   if (Array.isArray(fed)) return fed.map((x: FeedValue) => toHostValue(x, name));
   const like = fed as TensorLike;
   if (typeof like !== 'object' || typeof like.type !== 'string' || !Array.isArray(like.dims) || like.data === undefined)

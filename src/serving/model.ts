@@ -11,6 +11,7 @@ import type { Batching } from './batching.js';
 import { type Feeds, orderFeeds, orderOutputs } from './feeds.js';
 import { checkGroups } from './groups.js';
 import type { Host, PooledMemory } from './host.js';
+import { onAbort } from './signals.js';
 import { type ModelStatistics, Statistics } from './statistics.js';
 import type { ConfigurationChange, StoredProfileOptions, TuneOptions, TuneResult } from './tuning.js';
 
@@ -112,8 +113,9 @@ export class Model {
   }
 
   /**
-   * Runs the model once. Rejects with a SkepError: `INVALID_INPUT` (a feed is missing or not as declared), `INVALID_MODEL`
-   * (the graph cannot run on these shapes), `UNSUPPORTED`, `ABORTED`, `TIMEOUT`, `OVERLOADED` (the queue is full),
+   * Runs the model once. Rejects with a SkepError: `INVALID_INPUT` (a feed is missing, not as declared, or of
+   * a shape that the graph cannot run on while it could on another: the message names the input), `INVALID_MODEL` (a node
+   * breaks its operator's rules, whatever is fed, or it cannot be told whose fault it is), `UNSUPPORTED`, `ABORTED`, `TIMEOUT`, `OVERLOADED` (the queue is full),
    * `CLOSED`, `OUT_OF_MEMORY`.
    */
   async run(feeds: Feeds, options: RunOptions = {}): Promise<Outputs> {
@@ -228,9 +230,10 @@ export class Model {
   ): Promise<Answer> {
     return new Promise((resolve, reject) => {
       let timer: NodeJS.Timeout | undefined;
+      let stopWaiting: (() => void) | undefined;
       const settled = () => {
         clearTimeout(timer);
-        signal?.removeEventListener('abort', onAbort);
+        stopWaiting?.();
       };
       const cancel = this.#host.submit(values, wanted, (outcome) => {
         settled();
@@ -243,12 +246,12 @@ export class Model {
           reject(outcome.error);
         }
       });
-      const onAbort = () => {
-        cancel();
-        settled();
-        reject(this.#abort(signal!));
-      };
-      signal?.addEventListener('abort', onAbort, { once: true });
+      if (signal != null)
+        stopWaiting = onAbort(signal, () => {
+          cancel();
+          settled();
+          reject(this.#abort(signal));
+        });
       if (timeout !== undefined && timeout < 2 ** 31)
         timer = setTimeout(() => {
           cancel();

@@ -68,13 +68,18 @@ export class Tensor<T extends DataType = DataType> {
     if (array.length !== needed)
       throw new SkepError(
         'INVALID_INPUT',
-        `a ${type} tensor of shape ${formatShape(shape)} needs ${needed} values, got ${array.length}`,
+        `${an(type)} tensor of shape ${formatShape(shape)} needs ${needed} values, got ${array.length}`,
       );
     this.type = type;
     this.data = array as DataTypeMap[T];
     this.dims = shape;
     this.size = size;
   }
+}
+
+/** `an int64`, `a float32`. */
+function an(type: DataType): string {
+  return `${type.startsWith('int') ? 'an' : 'a'} ${type}`;
 }
 
 /** A tensor of zeros (empty strings for strings). */
@@ -100,7 +105,7 @@ export function tensorFromBytes<T extends DataType>(type: T, dims: readonly numb
   if (bytes.byteLength !== need)
     throw new SkepError(
       'INVALID_INPUT',
-      `a ${type} tensor of shape ${formatShape(dims)} needs ${need} bytes, got ${bytes.byteLength}`,
+      `${an(type)} tensor of shape ${formatShape(dims)} needs ${need} bytes, got ${bytes.byteLength}`,
     );
   // Not slice(): a Buffer's gives a view.
   const aligned = bytes.byteOffset % array.BYTES_PER_ELEMENT === 0 ? bytes : new Uint8Array(bytes);
@@ -116,7 +121,7 @@ function toArray(type: DataType, data: TensorData): TypedArray | string[] {
   }
   if (data instanceof array) return data as TypedArray;
   if (ArrayBuffer.isView(data)) return fromView(type, data);
-  if (!Array.isArray(data)) throw new SkepError('INVALID_INPUT', `data of a ${type} tensor must be an array`);
+  if (!Array.isArray(data)) throw new SkepError('INVALID_INPUT', `data of ${an(type)} tensor must be an array`);
   return fromValues(type, data);
 }
 
@@ -135,20 +140,20 @@ function fromView(type: DataType, data: ArrayBufferView): TypedArray {
     return fromValues(type, Array.from(data as unknown as ArrayLike<number | bigint>));
   throw new SkepError(
     'INVALID_INPUT',
-    `data of a ${type} tensor must be a ${typeInfo(type).array.name} or an array, got ${name}`,
+    `data of ${an(type)} tensor must be a ${typeInfo(type).array.name} or an array, got ${name}`,
   );
 }
 
 function fromValues(type: DataType, values: readonly unknown[]): TypedArray {
   const { array, kind, bits } = typeInfo(type);
   if (kind === 'float' && bits < 8)
-    throw new SkepError('INVALID_INPUT', `data of a ${type} tensor must be given as bits (${array.name})`);
+    throw new SkepError('INVALID_INPUT', `data of ${an(type)} tensor must be given as bits (${array.name})`);
   if (kind === 'float' && bits < 32) {
     const wrong = values.findIndex((x) => typeof x !== 'number');
     if (wrong >= 0)
       throw new SkepError(
         'INVALID_INPUT',
-        `value ${wrong} of a ${type} tensor must be a number, got ${typeof values[wrong]}`,
+        `value ${wrong} of ${an(type)} tensor must be a number, got ${typeof values[wrong]}`,
       );
     return encode(type, values as readonly number[]);
   }
@@ -159,10 +164,11 @@ function fromValues(type: DataType, values: readonly unknown[]): TypedArray {
     if (big) {
       if (typeof x === 'bigint') out[i] = x;
       else if (typeof x === 'number' && Number.isInteger(x)) out[i] = BigInt(x);
-      else throw new SkepError('INVALID_INPUT', `value ${i} of a ${type} tensor must be an integer, got ${String(x)}`);
+      else
+        throw new SkepError('INVALID_INPUT', `value ${i} of ${an(type)} tensor must be an integer, got ${String(x)}`);
     } else if (typeof x === 'number') out[i] = x;
     else if (typeof x === 'boolean' && kind === 'bool') out[i] = x ? 1 : 0;
-    else throw new SkepError('INVALID_INPUT', `value ${i} of a ${type} tensor must be a number, got ${typeof x}`);
+    else throw new SkepError('INVALID_INPUT', `value ${i} of ${an(type)} tensor must be a number, got ${typeof x}`);
   }
   return out;
 }

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { GraphBuilder } from '../../src/graph/builder.js';
@@ -51,6 +52,42 @@ test('takes any object with the face of a tensor', async () => {
   const { y } = await model.run({ x: { type: 'float32', data: new Float32Array([1]), dims: [1] } });
   assert.is(y.data[0], 2);
   await model.close();
+});
+
+test('many requests may share one signal: it gets one listener, and none when they have ended', async () => {
+  const model = await engine.load(plusOne());
+  const { signal } = new AbortController();
+  const runs = Array.from({ length: 40 }, () => model.run({ x: vector(1) }, { signal }));
+  await Promise.resolve();
+  assert.is(getEventListeners(signal, 'abort').length, 1);
+  await Promise.all(runs);
+  assert.is(getEventListeners(signal, 'abort').length, 0);
+  const controller = new AbortController();
+  const ended = Array.from({ length: 20 }, () => model.run({ x: vector(1) }, { signal: controller.signal }));
+  controller.abort();
+  for (const r of ended) await rejects(r, 'ABORTED', /aborted/);
+  await model.close();
+});
+
+test('says what is wrong with options, sources and buffers', async () => {
+  for (const options of [null, 3, []])
+    assert.throws(
+      () => new Engine(options as never),
+      isError('INVALID_INPUT', /options must be an object, got (null|number|an array)/),
+    );
+  await rejects(engine.load(plusOne(), null as never), 'INVALID_INPUT', /load: options must be an object, got null/);
+  for (const source of ['https://example.org/m.onnx', 'data:,x', new URL('http://example.org/m'), new URL('data:,x')])
+    await rejects(engine.load(source), 'INVALID_INPUT', /not loaded from a (https?|data): URL.*fetch/);
+  await rejects(engine.load('file://host/m.onnx'), 'INVALID_INPUT', /no file has this URL/);
+  const bytes = Uint8Array.from(plusOne());
+  structuredClone(bytes, { transfer: [bytes.buffer] });
+  await rejects(engine.load(bytes), 'INVALID_INPUT', /empty.*transferred/);
+  const model = await engine.load(plusOne());
+  const x = vector(1, 2);
+  structuredClone(x.data, { transfer: [x.data.buffer as ArrayBuffer] });
+  await rejects(model.run({ x }), 'INVALID_INPUT', /data of input 'x' is gone: its buffer was transferred/);
+  await model.close();
+  assert.throws(() => new Tensor('int64', [1.5]), /an int64 tensor must be an integer/);
 });
 
 test('names what is wrong with a feed', async () => {

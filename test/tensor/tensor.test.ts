@@ -38,7 +38,7 @@ test('64-bit integers come as numbers, BigInts or any integer array', () => {
   for (const data of [[1, -2], [1n, -2n], Int32Array.of(1, -2), BigInt64Array.of(1n, -2n), Int8Array.of(1, -2)])
     assert.equal(new Tensor('int64', data).data, BigInt64Array.of(1n, -2n));
   assert.equal(new Tensor('uint64', Uint8Array.of(3)).data, BigUint64Array.of(3n));
-  refuses(() => new Tensor('int64', [1.5]), /value 0 of a int64 tensor must be an integer, got 1.5/);
+  refuses(() => new Tensor('int64', [1.5]), /value 0 of an int64 tensor must be an integer, got 1.5/);
   refuses(() => new Tensor('int64', Float32Array.of(1)), /BigInt64Array or an array, got Float32Array/);
 });
 
