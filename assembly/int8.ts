@@ -193,100 +193,58 @@ export function sweepInt8(a: usize, b: usize, pairs: i32, row: usize, column: us
   }
 }
 
-// One row times `panels` (3 or 4) panels of weights `panel` bytes apart, their scales `apart` bytes apart; products lie
-// `gap` bytes apart. Enough independent sums to keep up with reading the weights.
-// @ts-ignore: decorator
-@inline
-function wideRow8(
-  panels: i32,
-  a: usize,
-  b: usize,
-  panel: usize,
-  pairs: i32,
-  row: usize,
-  column: usize,
-  apart: usize,
-  c: usize,
-  gap: usize,
+/**
+ * One row times two panels of weights `panel` bytes apart, their scales `apart` bytes apart; products lie `gap` bytes
+ * apart. Two pairs at a time: V8 loads all weights of a round before it multiplies, and these just fit its registers.
+ */
+function row8x2(
+  a: usize, b: usize, panel: usize, pairs: i32, row: usize, column: usize, apart: usize, c: usize, gap: usize,
 ): void {
   let c0 = i32x4.splat(0), c1 = i32x4.splat(0), c2 = i32x4.splat(0), c3 = i32x4.splat(0);
-  let c4 = i32x4.splat(0), c5 = i32x4.splat(0), c6 = i32x4.splat(0), c7 = i32x4.splat(0);
-  const end = b + (<usize>pairs << 4);
+  const end = b + (<usize>(pairs & ~1) << 4);
   let q = b + panel;
-  let r = q + panel;
-  let s = r + panel;
-  for (; b != end; b += 16) {
+  for (; b != end; b += 32) {
+    const x = v128.load32_splat(a);
+    const y = v128.load32_splat(a, 4);
+    c0 = add(c0, x, v128.load_ext<i8>(b));
+    c1 = add(c1, x, v128.load_ext<i8>(b, 8));
+    c0 = add(c0, y, v128.load_ext<i8>(b, 16));
+    c1 = add(c1, y, v128.load_ext<i8>(b, 24));
+    c2 = add(c2, x, v128.load_ext<i8>(q));
+    c3 = add(c3, x, v128.load_ext<i8>(q, 8));
+    c2 = add(c2, y, v128.load_ext<i8>(q, 16));
+    c3 = add(c3, y, v128.load_ext<i8>(q, 24));
+    q += 32;
+    a += 8;
+  }
+  if (pairs & 1) {
     const x = v128.load32_splat(a);
     c0 = add(c0, x, v128.load_ext<i8>(b));
     c1 = add(c1, x, v128.load_ext<i8>(b, 8));
     c2 = add(c2, x, v128.load_ext<i8>(q));
     c3 = add(c3, x, v128.load_ext<i8>(q, 8));
-    q += 16;
-    c4 = add(c4, x, v128.load_ext<i8>(r));
-    c5 = add(c5, x, v128.load_ext<i8>(r, 8));
-    r += 16;
-    if (panels > 3) {
-      c6 = add(c6, x, v128.load_ext<i8>(s));
-      c7 = add(c7, x, v128.load_ext<i8>(s, 8));
-      s += 16;
-    }
-    a += 4;
   }
   // All loads before the stores, or V8 makes no 256-bit instructions of them.
   const scale = v128.load32_splat(row);
   const d0 = v128.load(column), d1 = v128.load(column, 16);
-  column += apart;
-  const d2 = v128.load(column), d3 = v128.load(column, 16);
-  column += apart;
-  const d4 = v128.load(column), d5 = v128.load(column, 16);
-  column += panels > 3 ? apart : 0;
-  const d6 = v128.load(column), d7 = v128.load(column, 16);
+  const d2 = v128.load(column + apart), d3 = v128.load(column + apart, 16);
   v128.store(c, dequantize(c0, d0, scale));
   v128.store(c, dequantize(c1, d1, scale), 16);
-  c += gap;
-  v128.store(c, dequantize(c2, d2, scale));
-  v128.store(c, dequantize(c3, d3, scale), 16);
-  c += gap;
-  v128.store(c, dequantize(c4, d4, scale));
-  v128.store(c, dequantize(c5, d5, scale), 16);
-  if (panels > 3) {
-    c += gap;
-    v128.store(c, dequantize(c6, d6, scale));
-    v128.store(c, dequantize(c7, d7, scale), 16);
+  v128.store(c + gap, dequantize(c2, d2, scale));
+  v128.store(c + gap, dequantize(c3, d3, scale), 16);
+}
+
+/** The same with any number of panels, taken two at a time. */
+export function wideInt8(
+  panels: i32, a: usize, b: usize, panel: usize, pairs: i32, row: usize, column: usize, apart: usize, c: usize, gap: usize,
+): void {
+  for (; panels > 1; panels -= 2) {
+    row8x2(a, b, panel, pairs, row, column, apart, c, gap);
+    b += panel << 1;
+    column += apart << 1;
+    c += gap << 1;
   }
-}
-
-/**
- * One row times four panels of weights, `panel` bytes apart, their scales `apart` bytes apart; products lie `gap` bytes
- * apart.
- */
-export function wideInt8x4(
-  a: usize,
-  b: usize,
-  panel: usize,
-  pairs: i32,
-  row: usize,
-  column: usize,
-  apart: usize,
-  c: usize,
-  gap: usize,
-): void {
-  wideRow8(4, a, b, panel, pairs, row, column, apart, c, gap);
-}
-
-/** The same with three panels. */
-export function wideInt8x3(
-  a: usize,
-  b: usize,
-  panel: usize,
-  pairs: i32,
-  row: usize,
-  column: usize,
-  apart: usize,
-  c: usize,
-  gap: usize,
-): void {
-  wideRow8(3, a, b, panel, pairs, row, column, apart, c, gap);
+  if (panels > 0) sweepInt8(a, b, pairs, row, column, c, 0, 1);
 }
 
 @unmanaged
@@ -335,7 +293,7 @@ export function gemmInt8(params: usize, begin: i32, end: i32, scratch: usize): v
     if (taken == 4) {
       const a = p.a + ((<usize>aRow * <usize>pairs) << 2);
       const c = p.c + ((<usize>row * <usize>p.n + <usize>column) << 2);
-      wideInt8x4(a, b, <usize>pairs << 4, pairs, p.rows + (<usize>aRow << 2), scales, 32, scratch, 32);
+      wideInt8(4, a, b, <usize>pairs << 4, pairs, p.rows + (<usize>aRow << 2), scales, 32, scratch, 32);
       const bias = at(p.bias, row, p.biasRow, column, p.biasColumn);
       const residual = at(p.residual, row, p.residualRow, column, p.residualColumn);
       finish(p, scratch, 128, c, ldc, 1, columns, bias, residual);

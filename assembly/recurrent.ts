@@ -8,7 +8,7 @@
 //
 // Rows do not mix, so a row's bits do not depend on the batch.
 import { activate } from './activation';
-import { sweepInt8, wideInt8x3, wideInt8x4 } from './int8';
+import { sweepInt8, wideInt8 } from './int8';
 import { clamp } from './math';
 import { loadLanes, storeLanes } from './simd';
 import { sweep, sweepPair, sweepTall, wide1x3, wide1x4 } from './tile';
@@ -144,14 +144,13 @@ function multiplyState(
     const stateRow = direction * p.batch + row;
     const a = p.quantized + ((<usize>stateRow * <usize>pairs) << 2);
     let at = (direction * all + first) * panels + panel;
-    if (rows == 1 && gates >= 3) {
+    if (rows == 1) {
       const b = p.r + ((<usize>at * <usize>pairs) << 4);
       const panelBytes = (<usize>panels * <usize>pairs) << 4;
       const scale = p.rowScales + (<usize>stateRow << 2);
       const column = p.rScales + (<usize>at << 5);
       const apart = <usize>panels << 5;
-      if (gates == 4) wideInt8x4(a, b, panelBytes, pairs, scale, column, apart, scratch, GATE);
-      else wideInt8x3(a, b, panelBytes, pairs, scale, column, apart, scratch, GATE);
+      wideInt8(gates, a, b, panelBytes, pairs, scale, column, apart, scratch, GATE);
       return;
     }
     for (let gate = 0; gate < gates; gate++) {
