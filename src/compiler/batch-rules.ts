@@ -322,6 +322,13 @@ const recurrent: RowRule = (c) => {
   return c.node.outputs.map((_, i) => (first ? 0 : i === 0 ? 2 : 1));
 };
 
+/** X · Wᵀ for every direction, which comes in front. */
+const projection: RowRule = (c) => {
+  if (!shared(c, 1)) return 'its weights hold rows';
+  const batch = axisOf(c, 0);
+  return batch === rank(c, 0) - 1 ? needsAxis(batch, 'sums') : all(c, batch + 1);
+};
+
 /** Attention: every input that has a batch holds rows along axis 0; a mask may also be the same for all. */
 const attention: RowRule = (c) => {
   for (const i of [0, 1, 2])
@@ -437,6 +444,7 @@ export const rowRules: ReadonlyMap<string, RowRule> = new Map<string, RowRule>([
   ...each(expand, 'Expand'),
   ...each(resize, 'Resize Upsample'),
   ...each(recurrent, 'LSTM GRU RNN'),
+  ...each(projection, 'skep:Projection'),
   ...each(attention, 'Attention'),
   ...each(oneHot, 'OneHot'),
   ...each(cumulative, 'CumSum'),
