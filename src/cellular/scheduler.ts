@@ -404,6 +404,11 @@ export class Scheduler {
     return this.#s.m[this.#s.type(type) + L.T_RUNNING]!;
   }
 
+  /** Requests there may be at once. */
+  get requests(): number {
+    return this.#s.m[L.H_REQUESTS]!;
+  }
+
   /** Slots and rows that are free, for statistics and leak tests. */
   get left(): { requests: number; parts: number; nodes: number; edges: number; rows: number; unreserved: number } {
     const m = this.#s.m;

@@ -11,6 +11,7 @@ import { byteLength, type DataType } from '../tensor/types.js';
 import type { BatchInput } from './batch-axis.js';
 import type { Cut, Place, Sequence, Stage, StepsStage, Uncut } from './cell-stages.js';
 import type { Cutter, Recurrence } from './cells.js';
+import { SLACK } from './plan.js';
 import { nodesFor } from './shapes.js';
 
 /** Times of a chunk: a product is as efficient with four rows as with many. */
@@ -79,7 +80,8 @@ export class Cutting {
     for (let level = 0; level <= last; level++) this.#level(level, recurrences, last);
     const outside = this.#outside();
     if (outside !== undefined) return outside;
-    return { stages: this.#stages, bytes: Math.max(64, this.#bytes) };
+    // Kernels may read a little past a value's end.
+    return { stages: this.#stages, bytes: this.#bytes + SLACK };
   }
 
   /** What lies at one level: first what is not proved, then rows, each followed by the recurrences it feeds. */

@@ -255,6 +255,11 @@ export class Channel {
     Atomics.store(this.#words, this.#slot(slot) + INSTANCE, instance);
   }
 
+  /** The instance's task of the slot is over, others are to come. Under the lock. */
+  untake(slot: number, instance: number): void {
+    Atomics.compareExchange(this.#words, this.#slot(slot) + INSTANCE, instance, NOBODY);
+  }
+
   /** Marks a slot as running; false when it was cancelled in the queue (it must still be finished). */
   start(slot: number): boolean {
     const at = this.#slot(slot);
@@ -289,9 +294,15 @@ export class Channel {
     return Atomics.load(this.#words, this.#slot(slot) + GENERATION);
   }
 
-  /** True when the caller no longer reads the response of that use of the slot. */
+  /** True when that use of the slot has not been answered, nor taken back. */
+  unanswered(slot: number, generation: number): boolean {
+    const state = Atomics.load(this.#words, this.#slot(slot) + STATE);
+    return state !== FREE && state !== DONE && this.generation(slot) === generation;
+  }
+
+  /** True when the caller no longer reads the response of that use of the slot, given or still to be given. */
   released(slot: number, generation: number): boolean {
-    return Atomics.load(this.#words, this.#slot(slot) + STATE) !== DONE || this.generation(slot) !== generation;
+    return Atomics.load(this.#words, this.#slot(slot) + STATE) === FREE || this.generation(slot) !== generation;
   }
 
   /** Reports a request finished. True when the caller must be woken with a message. */

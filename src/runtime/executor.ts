@@ -77,7 +77,6 @@ export class Executor {
     watch?: Watch,
     place?: Placing,
   ): T {
-    for (const words of this.#pendingFree.splice(0)) this.#heap.free(words);
     const values = new Map(feeds);
     const arenas: number[] = [];
     try {
@@ -92,7 +91,7 @@ export class Executor {
           const addresses = place(wanted.map((name) => this.#foresee(program, plan, values, name)));
           return new Map(wanted.map((name, i) => [name, addresses[i]!]));
         });
-        this.#runPlan(plan, bases, watch);
+        this.runPlan(plan, bases, watch);
         for (const [name, r] of plan.results) values.set(name, this.#carry(r, bases));
         if (segment.cut === undefined) break;
         const found = new Map<string, Feed>();
@@ -156,7 +155,8 @@ export class Executor {
     return r?.kind === 'slot' ? { kind: 'unplaced', type: r.type, dims: r.dims } : find(program, values, name);
   }
 
-  #runPlan(plan: Plan, bases: Int32Array, watch?: Watch): void {
+  /** Runs the steps of a plan whose inputs are where `bases` (of its arena, then of its externals) say. */
+  runPlan(plan: Plan, bases: Int32Array, watch?: Watch): void {
     const words = this.#bind(plan, bases);
     this.#reserveScratch(plan.threadScratchBytes);
     for (const step of plan.steps) {
@@ -192,6 +192,7 @@ export class Executor {
     let bound = this.#bound.get(plan);
     const fresh = bound === undefined;
     if (bound === undefined) {
+      for (const words of this.#pendingFree.splice(0)) this.#heap.free(words);
       bound = { words: this.#heap.allocate(plan.words.length * 4), bases: new Int32Array(bases.length) };
       this.#bound.set(plan, bound);
       this.#reclaim.register(plan, bound.words);
@@ -300,7 +301,8 @@ export class Executor {
   }
 }
 
-function addressOf({ base, offset }: Slot, bases: Int32Array): number {
+/** Where a value of a plan is that runs with these bases. */
+export function addressOf({ base, offset }: Slot, bases: Int32Array): number {
   return (bases[base]! >>> 0) + offset;
 }
 

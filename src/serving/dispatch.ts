@@ -14,7 +14,9 @@ import { NO_LIMIT } from '../cellular/options.js';
 import { Scheduler } from '../cellular/scheduler.js';
 import type { Task } from '../cellular/task.js';
 import type { Channel } from '../runtime/channel.js';
+import { Blocks, type CellRequest, type Ending } from './blocks.js';
 import { GROWTH_NUMBERS, Growth } from './growth.js';
+import { PACE_NUMBERS, Pace } from './pace.js';
 
 /** The most rows a task may ever have. */
 export const MOST_ROWS = 1024;
@@ -39,7 +41,14 @@ const INSTANCES = 4;
 const BUSY = 5;
 /** An instance failed in the middle of a turn: nobody can tell what is true of the scheduler. */
 const POISONED = 6;
-const HEADER = 8;
+/** A request, its slot + 1, that waits for room for its cells; those behind it wait in the ring. */
+const HELD = 7;
+/** Whether there is more room than when it was last tried. */
+const FREED = 8;
+const HEADER = 10;
+
+/** Parts of requests in the scheduler, on the average: a feed-forward request has one, each recurrent layer two more. */
+const PARTS = 4;
 
 // Words of an instance.
 const MOST = 0;
@@ -51,21 +60,48 @@ export interface Admitted {
   /** 8 words that stand for its kind; undefined: it runs alone. */
   readonly digest: Int32Array | undefined;
   readonly rows: number;
+  /** It is cut into cells; where there is no room for that it runs in one piece. */
+  readonly cells?: CellRequest | undefined;
+}
+
+/** What an instance does for the requests that it finds in the ring, and for the model. */
+export interface Admitting {
+  admit(slot: number): Admitted;
+  /** Memory for the blocks of requests that are cut, once a model; 0: there is none. */
+  reserve(bytes: number): number;
 }
 
 /** How an instance's task went. */
 export interface Done {
   readonly type: number;
   /** Rows and time of a task that was computed in one run and did not fail. */
-  readonly measured: { readonly rows: number; readonly milliseconds: number } | undefined;
+  readonly measured: { readonly rows: number; readonly milliseconds: number; readonly steps?: number } | undefined;
   /** False: the proof says that requests of this type may not be merged. */
   readonly mergeable: boolean;
+  /** Entries whose chain has nothing more to do. */
+  readonly stopped?: readonly number[];
+  /** How requests end whose entries these are; the answer is given when nothing of them is in flight any more. */
+  readonly endings?: readonly Ending[];
+}
+
+/** A part of a task: some steps of a stage of a request that is cut. */
+export interface Entry {
+  readonly slot: number;
+  /** Where its block is; undefined: nobody waits for it any more. */
+  readonly block: number | undefined;
+  /** Which of its stages. */
+  readonly stage: number;
+  /** Nodes of the stage's chain: the first, and how many. */
+  readonly step: number;
+  readonly steps: number;
 }
 
 /** What an instance is to do next. */
 export interface Turn {
   /** Slots of the requests of its task, oldest first; none: there is nothing to do now. */
   readonly slots: readonly number[];
+  /** Where these are cut: what of each. */
+  readonly entries: readonly Entry[] | undefined;
   readonly type: number;
   /** There is work left for another instance. */
   readonly more: boolean;
@@ -73,6 +109,8 @@ export interface Turn {
   readonly busy: number;
   /** The instance is to go. */
   readonly retired: boolean;
+  /** The caller must be woken. */
+  readonly wake: boolean;
 }
 
 export interface DispatchOptions {
@@ -80,6 +118,8 @@ export interface DispatchOptions {
   readonly slots: number;
   /** Instances at most, with those that are going. */
   readonly instances: number;
+  /** Memory for requests that are cut, in bytes. */
+  readonly blockBytes?: number | undefined;
 }
 
 export class Dispatch {
@@ -91,6 +131,10 @@ export class Dispatch {
   readonly #tasks: Int32Array;
   readonly #types: Int32Array;
   readonly #growth: Growth;
+  readonly #pace: Pace;
+  readonly #blocks: Blocks;
+  /** As many as the scheduler may have at once. */
+  readonly #requests: number;
 
   /** Shared words for one model. */
   static createBuffer(options: DispatchOptions): SharedArrayBuffer {
@@ -100,6 +144,7 @@ export class Dispatch {
     words[SLOTS] = options.slots;
     words[INSTANCES] = options.instances;
     Scheduler.create(schedulerOptions(options), buffer, p.scheduler);
+    Blocks.create(buffer, p.blocks, p.requests, options.blockBytes);
     return buffer;
   }
 
@@ -115,6 +160,9 @@ export class Dispatch {
     this.#tasks = new Int32Array(buffer, p.histogram, MOST_ROWS + 1);
     this.#types = new Int32Array(buffer, p.types, TYPES * ENTRY);
     this.#growth = new Growth(new Float64Array(buffer, p.growth, TYPES * GROWTH_NUMBERS), LARGEST);
+    this.#pace = new Pace(new Float64Array(buffer, p.pace, TYPES * PACE_NUMBERS));
+    this.#blocks = new Blocks(buffer, p.blocks, p.requests, channel);
+    this.#requests = p.requests;
   }
 
   // ── the caller's side ────────────────────────────────────────────────────────────────────────────────────────────
@@ -151,18 +199,16 @@ export class Dispatch {
     return Atomics.load(this.#words, BUSY);
   }
 
-  /** An instance's turn. `admit` is called for every request that has come since the last one of any instance. */
-  turn(instance: number, done: Done | undefined, admit: (slot: number) => Admitted): Turn {
+  /** An instance's turn. Every request that has come since the last one of any instance is admitted. */
+  turn(instance: number, done: Done | undefined, admitting: Admitting): Turn {
     this.#channel.lock(instance);
     let sound = false;
     try {
       this.#adopt();
-      this.#drain(admit);
-      if (done !== undefined) {
-        this.#complete(instance, done);
-        this.#drain(admit);
-      }
-      const turn = this.#next(instance);
+      this.#drain(admitting);
+      const wake = done !== undefined && this.#complete(instance, done);
+      if (done !== undefined) this.#drain(admitting);
+      const turn = this.#next(instance, wake);
       sound = true;
       return turn;
     } finally {
@@ -171,37 +217,65 @@ export class Dispatch {
     }
   }
 
-  /** Ends the task that an instance has left which died in this place. The caller's side has failed its requests. */
-  inherit(instance: number): void {
+  /**
+   * Ends the task that an instance has left which died in this place. The caller's side has failed its requests, but for
+   * those of which another instance had a part too. True: the caller must be woken.
+   */
+  inherit(instance: number): boolean {
     const s = this.#scheduler;
     this.#channel.lock(instance);
     try {
-      if (s.taskCount(instance) === 0) return;
+      if (s.taskCount(instance) === 0) return false;
       const task = this.#task.moveTo(instance, 0);
       for (let i = 0; i < task.size; i++) s.cancel(task.request(i));
-      this.#end(instance);
+      return this.#end(instance);
     } finally {
       this.#channel.unlock();
     }
   }
 
-  #next(instance: number): Turn {
+  #next(instance: number, wake: boolean): Turn {
     const at = instance * INSTANCE;
     const retired = Atomics.load(this.#instances, at + RETIRED) === 1;
     if (retired || this.#scheduler.schedule(instance, 0, Atomics.load(this.#instances, at + MOST)) === 0)
-      return { slots: [], type: ALONE, more: retired && this.#scheduler.anyReady, busy: this.busy, retired };
+      return {
+        slots: [],
+        entries: undefined,
+        type: ALONE,
+        more: retired && this.#scheduler.anyReady,
+        busy: this.busy,
+        retired,
+        wake,
+      };
     const task = this.#task.moveTo(instance, 0);
     const slots = Array.from({ length: task.size }, (_, i) => task.key(i));
-    for (const slot of slots) this.#channel.take(slot, instance);
+    const entries = this.#blocks.has(task.request(0)) ? this.#entries(instance, task) : undefined;
+    if (entries === undefined) for (const slot of slots) this.#channel.take(slot, instance);
     Atomics.add(this.#words, BUSY, 1);
-    return { slots, type: task.type, more: this.#scheduler.anyReady, busy: this.busy, retired };
+    return { slots, entries, type: task.type, more: this.#scheduler.anyReady, busy: this.busy, retired, wake };
   }
 
-  #drain(admit: (slot: number) => Admitted): void {
+  #entries(instance: number, task: Task): Entry[] {
+    return Array.from({ length: task.size }, (_, i) => {
+      const slot = task.key(i);
+      const block = this.#blocks.start(task.request(i), slot, instance);
+      return { slot, block, stage: task.place(i), step: task.step(i), steps: task.steps(i) };
+    });
+  }
+
+  /** Admits what has come, in its order, until one has to wait for room. */
+  #drain(admitting: Admitting): void {
+    const w = this.#words;
+    if (w[HELD] !== 0) {
+      const slot = w[HELD]! - 1;
+      // One that is cancelled while it waits needs no room.
+      if (w[FREED] === 0 && !this.#channel.aborted(slot)) return;
+      w[HELD] = 0;
+      if (!this.#admit(slot, admitting)) return;
+    }
     while (this.#scheduler.hasRoom(1, 0, 0)) {
       const slot = this.#channel.next();
-      if (slot < 0) return;
-      this.#admit(slot, admit(slot));
+      if (slot < 0 || !this.#admit(slot, admitting)) return;
     }
   }
 
@@ -220,33 +294,86 @@ export class Dispatch {
     Atomics.add(this.#tasks, requests, 1);
   }
 
-  #admit(slot: number, { digest, rows }: Admitted): void {
+  /** False: it waits for room, and everything behind it. */
+  #admit(slot: number, admitting: Admitting): boolean {
+    const { digest, rows, cells } = admitting.admit(slot);
+    if (cells !== undefined && !this.#channel.aborted(slot)) {
+      const admitted = this.#admitCells(slot, cells, admitting);
+      if (admitted === 'waits') {
+        this.#words[HELD] = slot + 1;
+        this.#words[FREED] = 0;
+        return false;
+      }
+      if (admitted === 'admitted') return true;
+    }
     const type = digest === undefined ? ALONE : this.#typeOf(digest);
     const request = this.#scheduler.begin(slot);
     this.#scheduler.addChain(request, type, 1, { rows: Math.min(rows, 1 << 16) });
     this.#scheduler.submit(request, 0);
+    return true;
   }
 
-  #complete(instance: number, { type, measured, mergeable }: Done): void {
+  #admitCells(slot: number, { bytes, parts }: CellRequest, admitting: Admitting): 'admitted' | 'waits' | 'never' {
+    const s = this.#scheduler;
+    const types = parts.map((p) => (p.digest === undefined ? ALONE : this.#typeOf(p.digest, p)));
+    if (types.some((type, i) => type === ALONE && parts[i]!.digest !== undefined)) return 'never';
+    // One part is left for every other request. What does not fit now will when some have ended.
+    if (!s.hasRoom(parts.length + this.#requests, 0, 0)) return s.left.requests === this.#requests ? 'never' : 'waits';
+    const start = this.#blocks.take(bytes, admitting);
+    if (typeof start === 'string') return start;
+    const request = s.begin(slot);
+    this.#blocks.give(request, slot, start);
+    parts.forEach(({ length, rows, order }, i) => {
+      s.addChain(request, types[i]!, length, {
+        rows: Math.min(rows, 1 << 16),
+        after: order === 'after',
+        stepwise: order === 'stepwise',
+      });
+    });
+    s.submit(request, 0);
+    return 'admitted';
+  }
+
+  /** True when the caller must be woken. */
+  #complete(instance: number, { type, measured, mergeable, stopped, endings }: Done): boolean {
     const s = this.#scheduler;
     // While the task was in flight its type could not give its place away.
     if (type !== ALONE) {
       if (!mergeable) s.setMaxBatch(type, this.#growth.never(type));
-      else if (measured !== undefined)
-        s.setMaxBatch(type, this.#growth.sample(type, measured.rows, measured.milliseconds));
+      else if (measured !== undefined) this.#learn(type, measured);
     }
-    this.#end(instance);
+    const task = this.#task.moveTo(instance, 0);
+    for (const i of stopped ?? []) s.stop(instance, i);
+    for (const ending of endings ?? [])
+      if (this.#blocks.end(task.request(ending.entry), ending)) s.cancel(task.request(ending.entry));
+    return this.#end(instance);
   }
 
-  #end(instance: number): void {
+  #end(instance: number): boolean {
     const s = this.#scheduler;
+    const task = this.#task.moveTo(instance, 0);
+    for (let i = 0; i < task.size; i++) this.#blocks.leave(task.request(i), task.key(i), instance);
     s.complete(instance);
     Atomics.sub(this.#words, BUSY, 1);
-    for (let r = s.nextEnded(); r >= 0; r = s.nextEnded()) s.free(r);
+    let wake = false;
+    for (let r = s.nextEnded(); r >= 0; r = s.nextEnded()) {
+      if (this.#blocks.free(r, s.key(r), instance)) wake = true;
+      s.free(r);
+      this.#words[FREED] = 1;
+    }
+    return wake;
+  }
+
+  #learn(type: number, { rows, milliseconds, steps }: NonNullable<Done['measured']>): void {
+    const s = this.#scheduler;
+    const limits = steps === undefined ? undefined : this.#pace.sample(type, rows, milliseconds, steps);
+    if (limits?.rows !== undefined) s.setMaxBatch(type, Math.min(limits.rows, LARGEST));
+    else s.setMaxBatch(type, this.#growth.sample(type, rows, milliseconds / (steps ?? 1)));
+    if (limits !== undefined) s.setMaxSteps(type, limits.steps);
   }
 
   /** The cell type of a kind, old or new; ALONE when there is no room for another. */
-  #typeOf(digest: Int32Array): number {
+  #typeOf(digest: Int32Array, part?: CellRequest['parts'][number]): number {
     const clock = ++this.#words[CLOCK]!;
     let oldest = -1;
     let free = -1;
@@ -270,8 +397,10 @@ export class Dispatch {
     }
     // The lowest number that is not in use: the one just found.
     const fixed = this.#words[ADOPTED] || undefined;
-    const type = this.#scheduler.addType({ maxBatch: fixed ?? 1, row: false });
+    const { chunk = 1, needs = 1 } = part ?? {};
+    const type = this.#scheduler.addType({ maxBatch: fixed ?? 1, row: false, chunk, needs });
     this.#growth.start(type, fixed);
+    this.#pace.start(type, part?.rowsAtOnce);
     this.#types.set(digest, type * ENTRY);
     this.#types[type * ENTRY + USED] = clock;
     return type;
@@ -292,6 +421,11 @@ export class Dispatch {
     return most;
   }
 
+  /** Memory of requests that are cut, in units of the arena: in use, and in all. */
+  get blocks(): { readonly used: number; readonly units: number } {
+    return this.#blocks.room;
+  }
+
   /** Tasks so far by how many requests were computed together. */
   get tasks(): Record<number, number> {
     const found: Record<number, number> = {};
@@ -310,7 +444,7 @@ function schedulerOptions({ slots, instances }: DispatchOptions) {
   return {
     cells,
     requests,
-    parts: requests,
+    parts: PARTS * requests,
     nodes: 1,
     edges: 0,
     rows: 1,
@@ -325,10 +459,13 @@ function schedulerOptions({ slots, instances }: DispatchOptions) {
 function places(options: DispatchOptions) {
   const header = 0;
   const growth = 4 * HEADER;
-  const types = growth + 8 * TYPES * GROWTH_NUMBERS;
+  const pace = growth + 8 * TYPES * GROWTH_NUMBERS;
+  const types = pace + 8 * TYPES * PACE_NUMBERS;
   const instances = types + 4 * TYPES * ENTRY;
   const histogram = instances + 4 * options.instances * INSTANCE;
   const scheduler = histogram + 4 * (MOST_ROWS + 1);
-  const bytes = scheduler + Scheduler.bytes(schedulerOptions(options));
-  return { header, growth, types, instances, histogram, scheduler, bytes };
+  const { requests } = schedulerOptions(options);
+  const blocks = scheduler + Scheduler.bytes(schedulerOptions(options));
+  const bytes = blocks + Blocks.bytes(requests);
+  return { header, growth, pace, types, instances, histogram, scheduler, requests, blocks, bytes };
 }

@@ -4,13 +4,13 @@
 //   turn (under the lock, dispatch.ts) ─▶ read inputs ─▶ run the plan, merged ─▶ write each request's answer ─▶ turn …
 //                                                          └ fails ─▶ each by itself: a broken request fails alone
 //
-// A task is run by its cell type: requests of one step, alone or merged, are the only types so far. Which requests share a
-// task is settled before (the scheduler, the proof); starting threads and resolving promises is host.ts.
+// Here are requests that are computed in one piece, alone or merged; those that are cut into cells are cells.ts. Which
+// requests share a task is settled before (the scheduler, the proof); starting threads and resolving promises is host.ts.
 import type { Program } from '../compiler/program.js';
 import type { Model } from '../graph/graph.js';
 import { type Channel, Status } from '../runtime/channel.js';
 import { Executor, type Placing } from '../runtime/executor.js';
-import type { Heap, ModelMemory } from '../runtime/memory.js';
+import { type Heap, type ModelMemory, PAGE } from '../runtime/memory.js';
 import { infoOf, plainError } from '../runtime/source.js';
 import { type Carried, gather, type InMemory, type Staged, stripOf } from '../runtime/staged.js';
 import type { TeamLeader } from '../runtime/team.js';
@@ -18,7 +18,8 @@ import { type Block, fillBlock, layValues, readValues, writeValues } from '../ru
 import { Tensor } from '../tensor/tensor.js';
 import { Answers } from './answers.js';
 import { type Batching, digest, Judge, type Kind, type Verdict } from './batching.js';
-import { type Admitted, ALONE, type Dispatch, type Done, type Turn } from './dispatch.js';
+import { Cells } from './cells.js';
+import { type Admitted, type Admitting, ALONE, type Dispatch, type Done, type Turn } from './dispatch.js';
 import { Sample } from './sample.js';
 
 /** What a leader works with. */
@@ -68,13 +69,14 @@ export function server(parts: InstanceParts): Server {
 
 function serve(parts: InstanceParts, puller: Puller): void {
   const { index, channel, dispatch } = parts;
-  dispatch.inherit(index);
+  if (dispatch.inherit(index)) parts.wake();
   let done: Done | undefined;
   for (;;) {
     const heard = channel.bell;
     const closing = channel.closed;
-    const turn = dispatch.turn(index, done, puller.admit);
+    const turn = dispatch.turn(index, done, puller);
     done = undefined;
+    if (turn.wake) parts.wake();
     if (turn.more) channel.ring(1);
     if (turn.slots.length > 0) done = puller.run(turn);
     else if (closing || turn.retired) return;
@@ -85,7 +87,7 @@ function serve(parts: InstanceParts, puller: Puller): void {
   }
 }
 
-class Puller {
+class Puller implements Admitting {
   readonly #parts: InstanceParts;
   readonly #executor: Executor;
   readonly #judge: Judge;
@@ -95,6 +97,7 @@ class Puller {
   /** Requests read at admission, by slot. Another instance may have taken them since. */
   readonly #read = new Map<number, Request>();
   readonly #digests = new Map<string, Int32Array>();
+  readonly #cells: Cells;
   #told: Batching | undefined;
   /** Instances that had a task when this one's was formed. */
   #busy = 1;
@@ -108,16 +111,37 @@ class Puller {
     this.#answers = new Answers(channel, heap);
     this.#inputs = info.inputs.map((v) => v.name);
     this.#outputs = info.outputs.map((v) => v.name);
+    this.#cells = new Cells({
+      ...parts,
+      graph: model.graph,
+      inputs: info.inputs,
+      outputs: info.outputs,
+      executor: this.#executor,
+      read: (slot) => this.#request(slot, false),
+      hold: (slot, address) => this.#answers.hold(slot, address),
+      writeError: (error) => this.#writeError(error),
+    });
   }
 
   /** Reads a request and says what it is to the scheduler. Under the lock: it must not fail, and must be quick. */
   readonly admit = (slot: number): Admitted => {
     if (!this.#parts.dispatch.merges) return { digest: undefined, rows: 1 };
     const request = this.#request(slot, true);
-    this.#read.set(slot, request);
+    const cells = this.#cells.possible ? this.#cells.admit(request) : undefined;
+    if (cells === undefined) this.#read.set(slot, request);
     const { kind } = request;
-    return kind === undefined ? { digest: undefined, rows: 1 } : { digest: this.#digest(kind.key), rows: kind.rows };
+    if (kind === undefined) return { digest: undefined, rows: 1, cells };
+    return { digest: this.#digest(kind.key), rows: kind.rows, cells };
   };
+
+  /** Memory for all instances' requests that are cut. It is nobody's own, and stays when this instance ends. */
+  reserve(bytes: number): number {
+    try {
+      return this.#parts.memory.memory.grow(Math.ceil(bytes / PAGE)) * PAGE;
+    } catch {
+      return 0;
+    }
+  }
 
   /** Before sleeping: gives memory back. */
   rest(): void {
@@ -144,9 +168,10 @@ class Puller {
   }
 
   /** Runs a task and finishes its requests. */
-  run({ slots, type, busy }: Turn): Done {
+  run({ slots, entries, type, busy }: Turn): Done {
     this.#busy = busy;
     this.#answers.reclaimOldest();
+    if (entries !== undefined) return this.#cells.run(type, entries);
     const requests: Request[] = [];
     for (const slot of slots) {
       if (this.#parts.channel.start(slot)) requests.push(this.#take(slot, type !== ALONE));
