@@ -8,6 +8,7 @@
 import { Arena } from '../cellular/arena.js';
 import type { Order } from '../compiler/cell-stages.js';
 import { type Channel, Status } from '../runtime/channel.js';
+import { type Extent, PAGE } from '../runtime/memory.js';
 
 /** A request that is cut, as the scheduler gets it. */
 export interface CellRequest {
@@ -46,6 +47,8 @@ const DEFAULT_BYTES = 64 << 20;
 
 // Words of the header, then of a request of the scheduler.
 const BASE = 0;
+/** Units at the base, perhaps more than are used. */
+const BYTES = 1;
 const HEADER = 4;
 const BLOCK = 0;
 const GENERATION = 1;
@@ -64,8 +67,20 @@ export class Blocks {
     return 4 * (HEADER + REQUEST * requests) + Arena.bytes(requests);
   }
 
-  static create(buffer: SharedArrayBuffer, offset: number, requests: number, bytes = DEFAULT_BYTES): void {
+  static create(
+    buffer: SharedArrayBuffer,
+    offset: number,
+    requests: number,
+    options: { readonly blockBytes?: number | undefined; readonly blocks?: Extent | undefined },
+  ): void {
+    const bytes = options.blockBytes ?? options.blocks?.bytes ?? DEFAULT_BYTES;
     Arena.create(buffer, offset + 4 * (HEADER + REQUEST * requests), Math.floor(bytes / UNIT), requests);
+    // What another model has left is used where it is as large: a few equal models in turn take no more than one.
+    const words = new Int32Array(buffer, offset, HEADER);
+    if (options.blocks !== undefined && options.blocks.bytes >= bytes) {
+      words[BASE] = options.blocks.address / UNIT;
+      words[BYTES] = options.blocks.bytes / UNIT;
+    }
   }
 
   constructor(buffer: SharedArrayBuffer, offset: number, requests: number, channel: Channel) {
@@ -79,12 +94,22 @@ export class Blocks {
     return { used: this.#arena.used, units: this.#arena.units };
   }
 
+  /** Where the arena is; undefined: none has been needed. */
+  get extent(): Extent | undefined {
+    const base = this.#words[BASE]!;
+    return base > 0 ? { address: base * UNIT, bytes: this.#words[BYTES]! * UNIT } : undefined;
+  }
+
   /** A block: where it starts, for `give`. `never`: it is larger than all there is. */
   take(bytes: number, memory: { reserve(bytes: number): number }): number | 'waits' | 'never' {
     const units = Math.ceil(bytes / UNIT);
     const w = this.#words;
     if (units > this.#arena.units || w[BASE] === -1) return 'never';
-    if (w[BASE] === 0) w[BASE] = memory.reserve(this.#arena.units * UNIT) / UNIT || -1;
+    if (w[BASE] === 0) {
+      const whole = Math.ceil((this.#arena.units * UNIT) / PAGE) * PAGE;
+      w[BASE] = memory.reserve(whole) / UNIT || -1;
+      w[BYTES] = whole / UNIT;
+    }
     if (w[BASE] === -1) return 'never';
     const start = this.#arena.allocate(units);
     return start < 0 ? 'waits' : start;

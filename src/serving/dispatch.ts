@@ -14,6 +14,7 @@ import { NO_LIMIT } from '../cellular/options.js';
 import { Scheduler } from '../cellular/scheduler.js';
 import type { Task } from '../cellular/task.js';
 import type { Channel } from '../runtime/channel.js';
+import type { Extent } from '../runtime/memory.js';
 import { Blocks, type CellRequest, type Ending } from './blocks.js';
 import { GROWTH_NUMBERS, Growth } from './growth.js';
 import { PACE_NUMBERS, Pace } from './pace.js';
@@ -120,6 +121,8 @@ export interface DispatchOptions {
   readonly instances: number;
   /** Memory for requests that are cut, in bytes. */
   readonly blockBytes?: number | undefined;
+  /** Where it is, if there is any already. */
+  readonly blocks?: Extent | undefined;
 }
 
 export class Dispatch {
@@ -144,7 +147,7 @@ export class Dispatch {
     words[SLOTS] = options.slots;
     words[INSTANCES] = options.instances;
     Scheduler.create(schedulerOptions(options), buffer, p.scheduler);
-    Blocks.create(buffer, p.blocks, p.requests, options.blockBytes);
+    Blocks.create(buffer, p.blocks, p.requests, options);
     return buffer;
   }
 
@@ -424,6 +427,11 @@ export class Dispatch {
   /** Memory of requests that are cut, in units of the arena: in use, and in all. */
   get blocks(): { readonly used: number; readonly units: number } {
     return this.#blocks.room;
+  }
+
+  /** Where their memory is; undefined: none has been needed. */
+  get blockExtent(): Extent | undefined {
+    return this.#blocks.extent;
   }
 
   /** Tasks so far by how many requests were computed together. */

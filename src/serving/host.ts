@@ -8,7 +8,7 @@ import type { Build } from '../kernels/module.js';
 import type { HostValue } from '../operators/operator.js';
 import type { Configuration } from '../optimizer/configuration.js';
 import { Channel, Status } from '../runtime/channel.js';
-import { Heap, ModelMemory, PAGE } from '../runtime/memory.js';
+import { type Extent, Heap, ModelMemory, PAGE } from '../runtime/memory.js';
 import type { ModelInfo, Source } from '../runtime/source.js';
 import { copyOut } from '../runtime/staged.js';
 import { readValues, writeValues } from '../runtime/wire.js';
@@ -19,10 +19,12 @@ import { Dispatch } from './dispatch.js';
 import { type Instance, Instances, revive } from './instances.js';
 import type { PreparedKernels } from './prepare.js';
 
-/** A memory that outlives models: its pages, and how many of them the caller's side used for requests. */
+/** A memory that outlives models: its pages, how many of them the caller's side used for requests, what belongs to no instance. */
 export interface PooledMemory {
   readonly memory: WebAssembly.Memory;
   readonly stagingBytes: number;
+  /** Where requests that were cut had their blocks. */
+  readonly blocks?: Extent | undefined;
 }
 
 /** Equal instances as they are served; `batch` undefined: it grows as long as that pays. */
@@ -43,6 +45,8 @@ export interface HostOptions {
   readonly threads: number;
   /** Requests at most, queued and running. */
   readonly maxQueue: number;
+  /** Memory for requests that are cut into cells, in bytes; what is larger runs in one piece. Default 64 MiB. */
+  readonly blockBytes?: number;
   readonly memory: PooledMemory;
 }
 
@@ -135,10 +139,15 @@ export class Host {
     this.#channel = Channel.create(Math.max(64, maxQueue * 4));
     // Twice what may be wanted, so that a new set starts beside the old one, and some that measure.
     const places = 3 * Math.max(threads, 2);
-    const buffer = Dispatch.createBuffer({ slots: this.#channel.slots, instances: places });
+    const buffer = Dispatch.createBuffer({
+      slots: this.#channel.slots,
+      instances: places,
+      blockBytes: options.blockBytes,
+      blocks: options.memory.blocks,
+    });
     this.#dispatch = new Dispatch(buffer, this.#channel);
     this.#freeSlots = Array.from({ length: this.#channel.slots }, (_, i) => this.#channel.slots - 1 - i);
-    const { memory, stagingBytes } = options.memory;
+    const { memory, stagingBytes, blocks } = options.memory;
     this.#memory = new ModelMemory(memory);
     this.#staging = new Heap(this.#memory, [{ address: PAGE, bytes: stagingBytes }]);
     const taken = PAGE + stagingBytes;
@@ -148,7 +157,7 @@ export class Host {
         ...{ source, build: options.build, weights: options.weights, winograd: options.winograd, places },
         ...{ kernels: options.kernels, memory, channel: this.#channel, dispatch: this.#dispatch },
         dispatchBuffer: buffer,
-        spare: { address: taken, bytes: memory.buffer.byteLength - taken },
+        spare: apart({ address: taken, bytes: memory.buffer.byteLength - taken }, blocks),
       },
       {
         onDone: () => this.#drain(),
@@ -305,6 +314,11 @@ export class Host {
     return { maxRows: this.#dispatch.maxBatch, tasks: this.#dispatch.tasks };
   }
 
+  /** Memory of requests that are cut into cells, in units of the arena: in use, and in all. */
+  get blocks(): { readonly used: number; readonly units: number } {
+    return this.#dispatch.blocks;
+  }
+
   /** Requests submitted and not finished. */
   get pending(): number {
     return this.#pending.size;
@@ -361,7 +375,11 @@ export class Host {
     this.#sample = undefined;
     // Where the last one to go has died, what is left in the memory is not for another model.
     if (!this.#channel.wiped) return undefined;
-    return { memory: this.#memory.memory, stagingBytes: this.#staging.ownedBytes };
+    return {
+      memory: this.#memory.memory,
+      stagingBytes: this.#staging.ownedBytes,
+      blocks: this.#dispatch.blockExtent,
+    };
   }
 
   #drain(): void {

@@ -34,7 +34,7 @@ export interface InstancesOptions {
   readonly dispatchBuffer: SharedArrayBuffer;
   readonly places: number;
   /** What of the memory nobody has. */
-  readonly spare: Extent;
+  readonly spare: readonly Extent[];
 }
 
 /** What is told of instances. */
@@ -121,7 +121,7 @@ export class Instances {
     this.#options = options;
     this.#listener = listener;
     this.#estates = Estates.create(options.places);
-    this.#estates.add(0, options.spare);
+    for (const extent of options.spare) this.#estates.add(0, extent);
     this.#places = new Array(options.places).fill(undefined);
   }
 
