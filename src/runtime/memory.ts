@@ -55,6 +55,16 @@ export interface Extent {
   readonly bytes: number;
 }
 
+/** What is left of an extent without one inside. */
+export function apart({ address, bytes }: Extent, inside: Extent | undefined): Extent[] {
+  if (inside === undefined) return [{ address, bytes }];
+  const end = inside.address + inside.bytes;
+  return [
+    { address, bytes: inside.address - address },
+    { address: end, bytes: address + bytes - end },
+  ];
+}
+
 /** A range that is in use or free. */
 interface Range {
   address: number;

@@ -8,7 +8,7 @@ import type { Build } from '../kernels/module.js';
 import type { HostValue } from '../operators/operator.js';
 import type { Configuration } from '../optimizer/configuration.js';
 import { Channel, Status } from '../runtime/channel.js';
-import { type Extent, Heap, ModelMemory, PAGE } from '../runtime/memory.js';
+import { apart, type Extent, Heap, ModelMemory, PAGE } from '../runtime/memory.js';
 import type { ModelInfo, Source } from '../runtime/source.js';
 import { copyOut } from '../runtime/staged.js';
 import { readValues, writeValues } from '../runtime/wire.js';
