@@ -104,7 +104,7 @@ export class Engine {
     const { maxQueue = MAX_QUEUE } = options;
     if (!Number.isInteger(maxQueue) || maxQueue < 1)
       throw new SkepError('INVALID_INPUT', `maxQueue must be a positive integer, got ${maxQueue}`);
-    const { weights = 'float32' } = options;
+    const { weights = 'float32', winograd = true } = options;
     if (weights !== 'float32' && weights !== 'int8')
       throw new SkepError('INVALID_INPUT', `weights must be 'float32' or 'int8', got '${String(weights)}'`);
     const groups: readonly ServedGroup[] =
@@ -114,11 +114,12 @@ export class Engine {
     const kernels = this.#prepare();
     const memory = this.#pool.pop() ?? { memory: newMemory(), stagingBytes: 0 };
     try {
-      const { host, info } = await Host.start(await toSource(source), {
+      const read = await toSource(source);
+      const { host, info } = await Host.start(read, {
         build: this.build,
         weights,
         kernels,
-        winograd: options.winograd ?? true,
+        winograd,
         groups,
         threads: this.threads,
         maxQueue,
@@ -130,7 +131,8 @@ export class Engine {
         if (left !== undefined) this.#keep(left);
       };
       const { threads, build } = this;
-      const model = new Model({ name, host, info, build, threads, maxQueue, onClosed });
+      const variant = kernels.then(({ wide }) => ({ weights, winograd, build, wide: wide !== undefined }));
+      const model = new Model({ name, host, info, source: read, variant, build, threads, maxQueue, onClosed });
       this.#models.add(model);
       return model;
     } catch (error) {

@@ -189,7 +189,11 @@ export class Instances {
       if (instance.phase === 'gone') continue;
       instance.phase = 'leaving';
       if (instance.task === 'serve') this.#options.dispatch.retire(instance.place, true);
-      else instance.order({ kind: 'end' });
+      else {
+        // Whoever has measured waits for their end.
+        for (const w of instance.workers) w.ref();
+        instance.order({ kind: 'end' });
+      }
     }
     this.#options.channel.ring(Number.POSITIVE_INFINITY);
   }

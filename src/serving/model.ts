@@ -5,14 +5,17 @@ import type { Build } from '../kernels/module.js';
 import type { HostValue } from '../operators/operator.js';
 import { type Configuration, describe as describeConfiguration } from '../optimizer/configuration.js';
 import type { Profile } from '../optimizer/profile.js';
-import type { ModelInfo } from '../runtime/source.js';
+import type { ModelInfo, Source } from '../runtime/source.js';
 import { SkepError } from '../tensor/errors.js';
+import { Adviser } from './adviser.js';
 import type { Batching } from './batching.js';
 import { type Feeds, orderFeeds, orderOutputs } from './feeds.js';
 import { checkGroups } from './groups.js';
 import type { Host, PooledMemory } from './host.js';
+import { digestOf, loadProfile, type ProfileKey } from './profile-store.js';
 import { onAbort } from './signals.js';
 import { type ModelStatistics, Statistics } from './statistics.js';
+import { tune } from './tuner.js';
 import type { ConfigurationChange, StoredProfileOptions, TuneOptions, TuneResult } from './tuning.js';
 
 /** An input or output of a model. `type` is an element type, or words for what is no tensor; `shape` is undefined where unknown. */
@@ -52,6 +55,9 @@ export interface ModelParts {
   readonly host: Host;
   readonly info: ModelInfo;
   readonly build: Build;
+  readonly source: Source;
+  /** What of the options decides how fast it is. */
+  readonly variant: Promise<Omit<ProfileKey, 'model' | 'threads'>>;
   /** What the model may use of the engine's threads: all. */
   readonly threads: number;
   readonly maxQueue: number;
@@ -76,6 +82,12 @@ export class Model {
   /** Requests the caller still waits for. */
   #waiting = 0;
   #warned = false;
+  readonly #source: Source;
+  readonly #variant: Promise<Omit<ProfileKey, 'model' | 'threads'>>;
+  #digest: Promise<string> | undefined;
+  readonly #adviser = new Adviser();
+  readonly #ending = new AbortController();
+  #tunings: Promise<unknown> = Promise.resolve();
   #closed: Promise<void> | undefined;
 
   constructor(parts: ModelParts) {
@@ -85,6 +97,8 @@ export class Model {
     this.#info = parts.info;
     this.#host = parts.host;
     this.#threads = parts.threads;
+    this.#source = parts.source;
+    this.#variant = parts.variant;
     this.#maxQueue = parts.maxQueue;
     this.#onClosed = parts.onClosed;
     this.#host.listener = {
@@ -178,13 +192,16 @@ export class Model {
    * is best for the objective. Measurements are stored in the user's cache folder for this model, machine and version, and
    * used again. Rejects with `INVALID_INPUT`, `ABORTED` (before anything was measured), `CLOSED`, or as `run` does.
    */
-  async tune(_options: TuneOptions = {}): Promise<TuneResult> {
-    throw new SkepError('UNSUPPORTED', 'measuring is not there yet');
+  tune(options: TuneOptions = {}): Promise<TuneResult> {
+    // One after another: they would measure each other.
+    const tuned = this.#tunings.then(() => this.#tune(options));
+    this.#tunings = tuned.catch(() => {});
+    return tuned;
   }
 
   /** The profile that `tune` has stored for this model on this machine; undefined where there is none that fits. */
-  async storedProfile(_options: StoredProfileOptions = {}): Promise<Profile | undefined> {
-    return undefined;
+  async storedProfile({ threads = this.#threads }: StoredProfileOptions = {}): Promise<Profile | undefined> {
+    return (await loadProfile(await this.#keyOf(threads)))?.profile;
   }
 
   /** Counts and latencies so far. */
@@ -194,12 +211,47 @@ export class Model {
 
   /** Takes no more requests, lets those pending finish, then ends the model's threads and gives its memory back. */
   close(): Promise<void> {
-    this.#closed ??= this.#host.close().then(this.#onClosed);
+    this.#closed ??= this.#close();
     return this.#closed;
+  }
+
+  async #close(): Promise<void> {
+    this.#ending.abort(new SkepError('CLOSED', 'the model is closed'));
+    await this.#tunings;
+    await this.#adviser.close();
+    this.#onClosed(await this.#host.close());
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  async #tune(options: TuneOptions): Promise<TuneResult> {
+    if (this.#closed !== undefined) throw new SkepError('CLOSED', `model '${this.name}' is closed`);
+    const { signal } = options;
+    const parts = {
+      ...{ host: this.#host, info: this.#info, adviser: this.#adviser, threads: this.#threads },
+      keyOf: (threads: number) => this.#keyOf(threads),
+    };
+    const ending = this.#ending.signal;
+    let result: Omit<TuneResult, 'applied'>;
+    try {
+      result = await tune(parts, { ...options, signal: signal == null ? ending : AbortSignal.any([signal, ending]) });
+      if (this.#closed !== undefined) throw new SkepError('CLOSED', `model '${this.name}' is closed`);
+    } catch (error) {
+      // Made anew here, after the await, so that its stack shows the caller.
+      if (!(error instanceof SkepError)) throw error;
+      const code = this.#closed === undefined ? error.code : 'CLOSED';
+      throw new SkepError(code, error.message, { cause: error.cause });
+    }
+    const applied = options.apply === true;
+    if (applied) await this.#configure(result.configuration, { cause: 'tune', reason: result.reasons.join('; ') });
+    return { ...result, applied };
+  }
+
+  async #keyOf(threads: number): Promise<ProfileKey> {
+    this.#digest ??= digestOf(this.#source);
+    return { ...(await this.#variant), model: await this.#digest, threads };
   }
 
   async #configure(

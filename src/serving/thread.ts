@@ -1,6 +1,7 @@
 // The entry of every worker: a leader reads the model while the caller compiles the kernels, then serves, or measures for
-// the profiler; a follower computes its share of its leader's steps. All but those that measure block on shared words for the rest of their lives and return when told to,
-// so the worker ends by running off its end. As a script of its own it rehearses the 256-bit kernels' test (wide.ts).
+// the profiler; a follower computes its share of its leader's steps; an adviser runs the optimizer. Those that serve block
+// on shared words for the rest of their lives and return when told to, so the worker ends by running off its end. As a
+// script of its own it rehearses the 256-bit kernels' test (wide.ts).
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 import type { WeightType } from '../kernels/int8.js';
 import { type Build, bindKernels } from '../kernels/module.js';
@@ -21,6 +22,7 @@ import {
 } from '../runtime/source.js';
 import { follow, TeamLeader } from '../runtime/team.js';
 import { rehearsal, type Widened, widen } from '../runtime/wide.js';
+import { advise } from './advising.js';
 import type { Batching } from './batching.js';
 import { Dispatch } from './dispatch.js';
 import { type MeasureReport, measure } from './measuring.js';
@@ -63,6 +65,11 @@ export interface FollowerData {
   readonly memory: WebAssembly.Memory;
 }
 
+/** What the thread that runs the optimizer is started with. */
+export interface AdviserData {
+  readonly role: 'adviser';
+}
+
 /** What a thread that tests kernels is started with. It answers with one Widened and ends. */
 export interface TesterData {
   readonly role: 'tester';
@@ -86,11 +93,12 @@ const port = parentPort!;
 const tell = (message: LeaderMessage) => port.postMessage(message);
 
 if (isMainThread) rehearsal(process.argv[2] as Build);
-else start(workerData as LeaderData | FollowerData | TesterData);
+else start(workerData as LeaderData | FollowerData | TesterData | AdviserData);
 
-function start(data: LeaderData | FollowerData | TesterData): void {
+function start(data: LeaderData | FollowerData | TesterData | AdviserData): void {
   if (data.role === 'tester') port.postMessage(widen(data.build) satisfies Widened);
   else if (data.role === 'follower') port.once('message', (message: StartMessage) => follower(data, message));
+  else if (data.role === 'adviser') advise(port);
   else leader(data);
 }
 
