@@ -79,7 +79,8 @@ export function compileForInspection(
   const given = new Map(
     [...feeds].map(([name, { type, dims, value }]) => [name, { type, dims, ...(value ? { value } : {}) }]),
   );
-  const segment = new Program(graph, { build, weights, onRounded }, pool).begin(
+  const program = new Program(graph, { build, weights, onRounded }, pool);
+  const segment = program.begin(
     given,
     graph.outputs.map((o) => o.name),
   );
@@ -98,7 +99,7 @@ export function compileForInspection(
     constantBytes: pool.bytes,
     rounded,
     ...(cut === undefined ? {} : { cut: inWords(cut) }),
-    operators: countByOperator(graph, plan, left),
+    operators: countByOperator(program.graph, plan, left),
   };
 }
 

@@ -2,6 +2,7 @@
 // `resume` after its cut the next. Segments are cached by what they were compiled for, within a bound, so the second
 // request of a shape compiles nothing. Execution (who computes what a cut asks for) is runtime/.
 import { capturesOf, type Graph, type Node } from '../graph/graph.js';
+import { uniqueNames } from '../graph/unique.js';
 import type { HostValue, TensorInfo } from '../operators/operator.js';
 import { type DimsOf, Origins } from '../operators/origins.js';
 import { formatShape, SkepError } from '../tensor/errors.js';
@@ -38,7 +39,8 @@ export class Program {
     constants = new ModelConstants(),
     around?: Program,
   ) {
-    this.graph = graph;
+    // A body's names are those of the model it is in.
+    this.graph = around === undefined ? uniqueNames(graph) : graph;
     this.#around = around;
     this.#options = options;
     this.#pool = pool;

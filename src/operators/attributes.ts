@@ -10,6 +10,8 @@ export interface AttributeSpec<T> {
   readonly kind: Attribute['kind'];
   readonly fallback: T;
   readonly required: boolean;
+  /** Another kind that is taken too: an older version's. */
+  readonly or?: Attribute['kind'];
 }
 
 export type AttributeSpecs = Readonly<Record<string, AttributeSpec<unknown>>>;
@@ -39,7 +41,12 @@ export const graph = maker<Graph>('graph');
 
 /** The same attribute, which must be present. */
 export function required<T>(spec: AttributeSpec<T>): AttributeSpec<Exclude<T, undefined>> {
-  return { kind: spec.kind, fallback: spec.fallback as Exclude<T, undefined>, required: true };
+  return { ...spec, fallback: spec.fallback as Exclude<T, undefined>, required: true };
+}
+
+/** The attribute of either kind. */
+export function either<T, U>(spec: AttributeSpec<T>, other: AttributeSpec<U>): AttributeSpec<T | U> {
+  return { ...spec, or: other.kind };
 }
 
 /** Reads a node's attributes by an operator's specs. */
@@ -50,7 +57,7 @@ export function parseAttributes(node: Node, specs: AttributeSpecs): Record<strin
     if (found === undefined) {
       if (spec.required) throw new SkepError('INVALID_MODEL', `${formatNode(node)}: attribute '${name}' is missing`);
       values[name] = spec.fallback;
-    } else if (found.kind === spec.kind) values[name] = found.value;
+    } else if (found.kind === spec.kind || found.kind === spec.or) values[name] = found.value;
     // An empty list carries no element to tell its kind by.
     else if (Array.isArray(found.value) && found.value.length === 0 && spec.kind.endsWith('s')) values[name] = [];
     else

@@ -6,8 +6,8 @@ import { decode, decodeBig, encode } from '../tensor/convert.js';
 import type { RoundingOptions } from '../tensor/minifloat.js';
 import { sizeOf } from '../tensor/shape.js';
 import { bytesOf, Tensor, tensorFromBytes } from '../tensor/tensor.js';
-import { type DataType, dataTypeOf, typeInfo } from '../tensor/types.js';
-import { type AttributesOf, int, required, string } from './attributes.js';
+import { type DataType, dataTypeOf, dataTypes, typeInfo } from '../tensor/types.js';
+import { type AttributesOf, either, int, required, string } from './attributes.js';
 import {
   type InferCall,
   type LowerCall,
@@ -140,10 +140,23 @@ function lowerCast(call: LowerCall<unknown>, to: DataType): boolean {
   return true;
 }
 
-function targetOf(call: InferCall<{ readonly to: number }>): DataType {
-  const type = dataTypeOf(call.attributes.to);
-  if (type === undefined) throw call.error(`unknown element type ${call.attributes.to}`);
+/** Names of TensorProto.DataType that differ from Skep's. */
+const protoNames: Readonly<Record<string, DataType>> = { FLOAT: 'float32', DOUBLE: 'float64' };
+
+function targetOf(call: InferCall<{ readonly to: number | string }>): DataType {
+  const { to } = call.attributes;
+  // Versions 1 to 5 wrote the type's name.
+  if ((typeof to === 'string') !== call.opset < 6)
+    throw call.error(`attribute 'to' must be ${call.opset < 6 ? "a type's name" : 'an int'} in version ${call.opset}`);
+  const type = typeof to === 'number' ? dataTypeOf(to) : typeNamed(to.toUpperCase());
+  if (type === undefined) throw call.error(`unknown element type ${to}`);
   return type;
+}
+
+function typeNamed(name: string): DataType | undefined {
+  if (Object.hasOwn(protoNames, name)) return protoNames[name];
+  const lower = name.toLowerCase();
+  return Object.hasOwn(dataTypes, lower) ? (lower as DataType) : undefined;
 }
 
 const specs = { saturate: int(1), round_mode: string('up') };
@@ -157,10 +170,9 @@ function optionsOf(call: InferCall<AttributesOf<typeof specs>>): RoundingOptions
 
 const Cast = operator({
   name: 'Cast',
-  // Version 1 wrote the type as a string.
-  since: [6, 9, 13, 19, 21, 23, 24, 25],
+  since: [1, 6, 9, 13, 19, 21, 23, 24, 25],
   inputs: [1, 1],
-  attributes: { to: required(int()), ...specs },
+  attributes: { to: required(either(int(), string())), ...specs },
   infer: (call) => [{ type: targetOf(call), dims: call.input(0).dims }],
   reference(call) {
     return [castTo(call, call.tensor(0), targetOf(call), optionsOf(call))];

@@ -3,7 +3,7 @@
 // subgraphs and the data, so `infer` says 'dynamic'. An If whose condition is known is inlined by the compiler.
 import type { Graph, ValueInfo } from '../graph/graph.js';
 import { decode } from '../tensor/convert.js';
-import { formatShape } from '../tensor/errors.js';
+import { formatShape, SkepError } from '../tensor/errors.js';
 import { sameShape, stridesOf } from '../tensor/shape.js';
 import { Tensor, zeros } from '../tensor/tensor.js';
 import type { DataType } from '../tensor/types.js';
@@ -38,13 +38,23 @@ const If = operator({
   },
 });
 
-/** Stacks equal tensors along a new axis; of none, makes an empty one from what the body's output declares. */
-function stack(call: Call<unknown>, parts: readonly Tensor[], axis: number, declared: ValueInfo): Tensor {
+/**
+ * Stacks equal tensors along a new axis; of none, makes an empty one from what the body's output declares, or where that is
+ * nothing, from what the body gave when it was tried.
+ */
+function stack(
+  call: Call<unknown>,
+  parts: readonly Tensor[],
+  axis: number,
+  declared: ValueInfo,
+  tried?: HostValue,
+): Tensor {
   const first = parts[0];
   if (first === undefined) {
     const type = declared.type?.kind === 'tensor' ? declared.type : undefined;
-    const dims = (type?.dims ?? []).map((d) => (typeof d === 'number' ? d : 0));
-    return zeros(type?.type ?? 'float32', dims.toSpliced(axisOf(call, axis, dims.length + 1), 0, 0));
+    const seen = tried instanceof Tensor ? tried : undefined;
+    const dims = type?.dims?.map((d) => (typeof d === 'number' ? d : 0)) ?? seen?.dims ?? [];
+    return zeros(type?.type ?? seen?.type ?? 'float32', dims.toSpliced(axisOf(call, axis, dims.length + 1), 0, 0));
   }
   const at = axisOf(call, axis, first.dims.length + 1);
   const dims = first.dims.toSpliced(at, 0, parts.length);
@@ -60,6 +70,26 @@ function stack(call: Call<unknown>, parts: readonly Tensor[], axis: number, decl
     dims,
     at,
   );
+}
+
+/**
+ * What a body that never ran would give: it is run on zeros where its scan outputs declare no shape. Undefined where they
+ * do, or where it does not run on zeros.
+ */
+function tryBody(
+  call: ReferenceCall<unknown>,
+  body: Graph,
+  scanned: readonly ValueInfo[],
+  inputs: () => readonly HostValue[],
+): readonly HostValue[] | undefined {
+  if (scanned.every(({ type }) => type?.kind === 'tensor' && type.dims !== undefined)) return undefined;
+  try {
+    return call.run(body, inputs());
+  } catch (error) {
+    if (error instanceof SkepError && ['INVALID_MODEL', 'INVALID_INPUT', 'UNSUPPORTED'].includes(error.code))
+      return undefined;
+    throw error;
+  }
 }
 
 /** Iterations whose scan outputs may be kept. Each is a tensor of its own until they are stacked. */
@@ -110,7 +140,13 @@ const Loop = operator({
       carried = results.slice(1, states + 1);
       collect(call, scanned, results.slice(states + 1));
     }
-    return [...carried, ...scanned.map((list, k) => stack(call, list, 0, body.outputs[states + 1 + k]!))];
+    const declared = body.outputs.slice(states + 1);
+    const first = [new Tensor('int64', BigInt64Array.of(0n), []), new Tensor('bool', Uint8Array.of(1), [])];
+    const tried =
+      scanned[0]?.length === 0
+        ? tryBody(call, body, declared, () => [...first, ...carried])?.slice(states + 1)
+        : undefined;
+    return [...carried, ...scanned.map((list, k) => stack(call, list, 0, declared[k]!, tried?.[k]))];
   },
 });
 
@@ -145,12 +181,16 @@ function scan(
     states = results.slice(0, initial.length);
     collect(call, parts, results.slice(initial.length));
   }
+  const declared = body.outputs.slice(initial.length);
+  const nothing = () => inputs.map((t, i) => zeros(t.type, t.dims.toSpliced(axes[i]!, 1)));
+  const tried =
+    steps === 0 ? tryBody(call, body, declared, () => [...initial, ...nothing()])?.slice(initial.length) : undefined;
   const outputs = parts.map((list, k) => {
     const ordered = outputReversed[k] ? list.toReversed() : list;
     // Version 8: a sequence shorter than the longest is padded with zeros.
     if (ordered.length > 0)
       while (ordered.length < length) ordered.push(zeros(ordered[0]!.type as DataType, ordered[0]!.dims));
-    return stack(call, ordered, outputAxes[k]!, body.outputs[initial.length + k]!);
+    return stack(call, ordered, outputAxes[k]!, declared[k]!, tried?.[k]);
   });
   return { states, outputs };
 }

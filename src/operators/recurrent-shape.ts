@@ -211,7 +211,8 @@ export const layerForm: Form = { domain: '', suffix: '', shapeOf: recurrentShape
 export const stepsForm: Form = { domain: 'skep', suffix: 'Steps', shapeOf: stepsShape };
 
 function sizesOf(call: InferCall<RecurrentAttributes>, { gates }: Layer) {
-  const { direction, hidden_size } = call.attributes;
+  const { direction, hidden_size, clip } = call.attributes;
+  if (!(clip >= 0)) throw call.error(`clip must not be negative, got ${clip}`);
   if (direction !== 'forward' && direction !== 'reverse' && direction !== 'bidirectional')
     throw call.error(`direction must be forward, reverse or bidirectional, got '${direction}'`);
   const { dims: r } = call.input(R);

@@ -24,26 +24,33 @@ export interface Taps {
   readonly outside: Uint8Array;
 }
 
-/** The input coordinate of output coordinate `x`: n inputs, `count` outputs, `scale` as given (not count / n). */
-function coordinate(x: number, n: number, count: number, scale: number, { transform, roi }: AxisOptions): number {
-  const length = scale * n;
+/**
+ * The input coordinate of output coordinate `x`: n inputs, `count` outputs, `scale` as given (not count / n). Every step is
+ * rounded to float32, as onnxruntime and the specification's reference do: which pixel is the nearest at a tie, and whether
+ * a coordinate is past the edge, depends on it.
+ */
+function coordinate(x: number, n: number, count: number, given: number, { transform, roi }: AxisOptions): number {
+  const f = Math.fround;
+  const scale = f(given);
+  const length = f(scale * n);
   switch (transform) {
     case 'asymmetric':
-      return x / scale;
+      return f(x / scale);
     case 'align_corners':
-      return length === 1 ? 0 : (x * (n - 1)) / (length - 1);
+      return length === 1 ? 0 : f(f(x * (n - 1)) / f(length - 1));
     case 'pytorch_half_pixel':
-      return length === 1 ? 0 : (x + 0.5) / scale - 0.5;
+      return count === 1 ? 0 : f(f((x + 0.5) / scale) - 0.5);
     case 'half_pixel_symmetric':
-      return (n / 2) * (1 - count / length) + (x + 0.5) / scale - 0.5;
+      return f(f(f((n / 2) * f(1 - f(count / length))) + f((x + 0.5) / scale)) - 0.5);
     case 'tf_half_pixel_for_nn':
-      return (x + 0.5) / scale;
-    case 'tf_crop_and_resize':
-      return count === 1
-        ? ((roi[0] + roi[1]) / 2) * (n - 1)
-        : roi[0] * (n - 1) + (x * (roi[1] - roi[0]) * (n - 1)) / (count - 1);
+      return f((x + 0.5) / scale);
+    case 'tf_crop_and_resize': {
+      const [start, end] = [f(roi[0]), f(roi[1])];
+      if (count === 1) return f(f(0.5 * f(start + end)) * (n - 1));
+      return f(f(start * (n - 1)) + f(f(f(x * f(end - start)) * (n - 1)) / (count - 1)));
+    }
     default:
-      return (x + 0.5) / scale - 0.5;
+      return f(f((x + 0.5) / scale) - 0.5);
   }
 }
 

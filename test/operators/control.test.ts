@@ -8,7 +8,7 @@ import type { HostValue } from '../../src/operators/operator.js';
 import { decode } from '../../src/tensor/convert.js';
 import { SkepError } from '../../src/tensor/errors.js';
 import { Tensor } from '../../src/tensor/tensor.js';
-import { assertClose, builds, check, type NodeTest, runGraph, runReference } from './harness.js';
+import { assertClose, builds, check, GraphRunner, type NodeTest, runGraph, runReference } from './harness.js';
 
 const int = (value: number): Attribute => ({ kind: 'int', value });
 const ints = (value: readonly number[]): Attribute => ({ kind: 'ints', value });
@@ -326,6 +326,81 @@ test('a bad equation, frame or body is an error in words', () => {
       (e: unknown) => e instanceof SkepError && words.test(e.message),
       t.op,
     );
+});
+
+test('a body that never runs gives scan outputs of the rank it would have given, declared or not', () => {
+  const stacked = graph(
+    ['v', 'e'],
+    ['w', 's'],
+    [node('Identity', ['v'], ['w']), node('Unsqueeze', ['e', 'axis'], ['s'])],
+  );
+  const scanBody = { ...stacked, initializers: new Map([['axis', int64([0])]]) };
+  const scan = node('Scan', ['h', 'xs'], ['h2', 'ys'], { body: body(scanBody), num_scan_inputs: int(1) });
+  const [, ys] = both(graph(['h', 'xs'], ['h2', 'ys'], [scan]), {
+    h: float32([1, 2]),
+    xs: float32([], [0, 5]),
+  }) as [Tensor, Tensor];
+  assert.equal(ys.dims, [0, 1, 5]);
+  const loopBody = graph(
+    ['i', 'go', 'v'],
+    ['go2', 'w', 's'],
+    [node('Identity', ['go'], ['go2']), node('Identity', ['v'], ['w']), node('Cast', ['v'], ['s'], { to: int(7) })],
+  );
+  const loop = node('Loop', ['n', '', 'h'], ['h2', 'ys'], { body: body(loopBody) });
+  const [, list] = both(graph(['n', 'h'], ['h2', 'ys'], [loop]), {
+    n: int64([0], []),
+    h: float32([1, 2, 3]),
+  }) as Tensor[];
+  assert.equal([list!.type, list!.dims], ['int64', [0, 3]]);
+  // A body that cannot run on zeros says nothing.
+  const fails = graph(['v', 'e'], ['w', 's'], [node('Identity', ['v'], ['w']), node('Gather', ['e', 'w'], ['s'])]);
+  const bad = node('Scan', ['h', 'xs'], ['h2', 'ys'], { body: body(fails), num_scan_inputs: int(1) });
+  both(graph(['h', 'xs'], ['h2', 'ys'], [bad]), { h: int64([9]), xs: float32([], [0, 5]) });
+});
+
+test('equal names in sibling branches and bodies are different values', () => {
+  const branch = (value: number, constant: boolean): Graph => {
+    const c = float32([value, value]);
+    const make = node('Constant', [], ['c'], { value: { kind: 'tensor', value: c } });
+    const g = graph(
+      [],
+      ['r'],
+      [...(constant ? [make] : []), node('Add', ['x', 'c'], ['s']), node('Neg', ['s'], ['r'])],
+    );
+    return constant ? g : { ...g, initializers: new Map([['c', c]]) };
+  };
+  for (const constant of [true, false]) {
+    const choose = node('If', ['which'], ['y'], {
+      then_branch: body(branch(1, constant)),
+      else_branch: body(branch(10, constant)),
+    });
+    const runner = new GraphRunner(graph(['which', 'x'], ['y'], [choose]));
+    for (const which of [true, false, true]) {
+      const { outputs } = runner.run(
+        new Map<string, HostValue>([
+          ['which', bool(which)],
+          ['x', float32([0, 5])],
+        ]),
+      );
+      const by = which ? 1 : 10;
+      assert.equal([...(outputs.get('y') as Tensor<'float32'>).data], [-by, -5 - by], `${constant} ${which}`);
+    }
+  }
+  const loopOver = (out: string, value: number): Node => {
+    const g = graph(
+      ['i', 'go', 'v'],
+      ['go2', 'w'],
+      [node('Identity', ['go'], ['go2']), node('Add', ['v', 'c'], ['w'])],
+    );
+    return node('Loop', ['n', '', 'x'], [out], {
+      body: body({ ...g, initializers: new Map([['c', float32([value])]]) }),
+    });
+  };
+  const [a, b] = both(graph(['n', 'x'], ['a', 'b'], [loopOver('a', 1), loopOver('b', 10)]), {
+    n: int64([3], []),
+    x: float32([0]),
+  }) as Tensor[];
+  assert.equal([a!.data[0], b!.data[0]], [3, 30]);
 });
 
 test.run();

@@ -4,6 +4,7 @@
 import fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import type { Attribute } from '../../src/graph/graph.js';
 import { allOperators } from '../../src/operators/registry.js';
 import { SkepError } from '../../src/tensor/errors.js';
 import { sizeOf } from '../../src/tensor/shape.js';
@@ -121,6 +122,31 @@ test('an operator that is not there: the node, the version, and what would work'
   unsupported('Upsample', '', 10, /it ended with version 9, and the model is of version 10: Resize replaces it/);
   unsupported('Scatter', '', 11, /ScatterElements replaces it/);
   unsupported('Gelu', '', 19, /version 19 is not supported; versions 20 and later are/);
+});
+
+test('a clip of recurrent layers that is no bound is refused', () => {
+  for (const clip of [Number.NaN, -1]) {
+    const inputs = [zeros('float32', [2, 1, 3]), zeros('float32', [1, 4, 3]), zeros('float32', [1, 4, 4])];
+    refused({ op: 'RNN', inputs, attributes: { clip: { kind: 'float', value: clip } } }, /clip must not be negative/);
+  }
+});
+
+test('Cast of versions before 6 takes the name of a type', () => {
+  const x = new Tensor('float32', [1.5, -2], [2]);
+  const cast = (opset: number, to: Attribute): NodeTest => ({ op: 'Cast', opset, inputs: [x], attributes: { to } });
+  for (const [name, type] of [
+    ['INT32', 'int32'],
+    ['DOUBLE', 'float64'],
+    ['FLOAT', 'float32'],
+    ['BOOL', 'bool'],
+  ] as const) {
+    const t = cast(1, { kind: 'string', value: name });
+    assert.is((runReference(t)[0] as Tensor).type, type);
+    assert.is((runKernels(t).outputs[0] as Tensor).type, type);
+  }
+  refused(cast(1, { kind: 'int', value: 6 }), /must be a type's name in version 1/);
+  refused(cast(6, { kind: 'string', value: 'INT32' }), /must be an int in version 6/);
+  refused(cast(1, { kind: 'string', value: 'toString' }), /unknown element type toString/);
 });
 
 test('damaged nodes of every operator are answered alike or refused in words', () => {

@@ -68,6 +68,9 @@ const numeric13 =
   (g, opset) =>
     opset >= 13 ? op(g, opset) : binary(types)(g, opset);
 
+const protoName = (type: DataType) =>
+  type === 'float32' ? 'FLOAT' : type === 'float64' ? 'DOUBLE' : type.toUpperCase();
+
 export const elementwise: Family = {
   Abs: unary(NUMBERS),
   Neg: unary([...FLOATS, 'int8', 'int16', 'int32', 'int64']),
@@ -199,14 +202,14 @@ export const elementwise: Family = {
       constants: g.constants(3),
     };
   },
-  Cast: (g) => {
+  Cast: (g, opset) => {
     const from = g.pick([...NUMBERS, 'bool'] as const);
     const to = g.pick([...NUMBERS, 'bool', 'string'] as const);
     const isFloat = (FLOATS as readonly DataType[]).includes(from);
     const x = g.tensor(from, g.dims(), to.startsWith('u') && isFloat ? 0 : -100, 100);
     return {
       inputs: [!isFloat || (FLOATS as readonly DataType[]).includes(to) ? g.oddTensor(from, x.dims) : x],
-      attributes: attributes({ to: dataTypes[to].onnx }),
+      attributes: attributes({ to: opset < 6 ? protoName(to) : dataTypes[to].onnx }),
     };
   },
   CastLike: (g) => ({ inputs: [g.tensor(g.pick(NUMBERS), g.dims(), 0, 100), g.tensor(g.pick(NUMBERS), g.dims())] }),

@@ -13,6 +13,31 @@ function text(c: Case, name: string): string | undefined {
   return a?.kind === 'string' ? a.value : undefined;
 }
 
+/** Whether an axis of Resize, other than those that are not resized at all, keeps its size by a scale or size. */
+function keepsAnAxis(c: Case): boolean {
+  const [x, roi, scales, sizes] = c.inputs as readonly (Tensor | undefined)[];
+  const axes = integers(c, 'axes') ?? x?.dims.map((_, i) => i) ?? [];
+  const crop = Array.from((roi?.data ?? []) as ArrayLike<number>);
+  return axes.some((axis, i) => {
+    const cropped = crop[i] !== 0 || crop[i + axes.length] !== 1;
+    const same =
+      scales !== undefined && scales.size > 0 ? scales.data[i] === 1 : Number(sizes?.data[i]) === x?.dims.at(axis);
+    return cropped && same;
+  });
+}
+
+/** Whether an axis comes out as long as it was though its scale is not 1. */
+function scaledToItself(c: Case): boolean {
+  const [x, , scales, sizes] = c.inputs as readonly (Tensor | undefined)[];
+  if (x === undefined || (sizes !== undefined && text(c, 'keep_aspect_ratio_policy') !== undefined)) return true;
+  const axes = integers(c, 'axes') ?? x.dims.map((_, i) => i);
+  return axes.some((axis, i) => {
+    const scale = Number(scales?.data[i] ?? 1);
+    const n = x.dims.at(axis)!;
+    return scale !== 1 && Math.floor(Math.fround(scale * n)) === n;
+  });
+}
+
 /** Why the oracle's answer to a case is not asked, or undefined. */
 export function exceptions(c: Case): string | undefined {
   const [x, second] = c.inputs as readonly (Tensor | undefined)[];
@@ -52,6 +77,10 @@ export function exceptions(c: Case): string | undefined {
     case 'Upsample':
       if (x?.type !== 'float32' && text(c, 'mode') !== 'nearest')
         return 'integers are cut off after float32 arithmetic';
+      if (text(c, 'coordinate_transformation_mode') === 'tf_crop_and_resize' && keepsAnAxis(c))
+        return 'an axis that keeps its size is not cropped';
+      if (scaledToItself(c))
+        return 'an axis that keeps its size is not resampled with antialias, and nothing is if none changes';
       // onnx-cases' resize_downsample_scales_*_align_corners say the same as Skep.
       if (text(c, 'coordinate_transformation_mode') === 'align_corners')
         return 'the resized length is rounded down first';
