@@ -1,5 +1,6 @@
 // Conversions between element types, as Cast defines them: floats to integers by truncation (saturating where the value
-// does not fit), integers to smaller ones by wrap-around, anything to bool by x ≠ 0. float16 is to and from float32 only.
+// does not fit), integers to smaller ones by wrap-around, anything to bool by x ≠ 0. float16 and bfloat16 are to and
+// from float32 only.
 // Units are blocks of 1024 elements.
 
 const BLOCK: i32 = 1024;
@@ -11,6 +12,7 @@ const U8: i32 = 3;
 const I8: i32 = 4;
 const BOOL: i32 = 5;
 const F16: i32 = 6;
+const BF16: i32 = 7;
 
 @unmanaged
 class CastParams {
@@ -24,7 +26,7 @@ class CastParams {
 // @ts-ignore: decorator
 @inline
 function sizeShift(type: i32): usize {
-  return type == I64 ? 3 : type == F16 ? 1 : type >= U8 ? 0 : 2;
+  return type == I64 ? 3 : type >= F16 ? 1 : type >= U8 ? 0 : 2;
 }
 
 // @ts-ignore: decorator
@@ -113,6 +115,33 @@ function floatToHalf(x: usize, y: usize, n: i32): void {
   }
 }
 
+/** bfloat16 bits are the upper half of a float32's. */
+function brainToFloat(x: usize, y: usize, n: i32): void {
+  for (let i = 0; i + 4 <= n; i += 4) {
+    v128.store(y + (<usize>i << 2), i32x4.shl(v128.load16x4_u(x + (<usize>i << 1)), 16));
+  }
+  for (let i = n & ~3; i < n; i++) store<u32>(y + (<usize>i << 2), <u32>load<u16>(x + (<usize>i << 1)) << 16);
+}
+
+/** float32 to bfloat16 bits in 32-bit lanes, to nearest, ties to even. */
+// @ts-ignore: decorator
+@inline
+function toBrain(x: v128): v128 {
+  const odd = v128.and(i32x4.shr_u(x, 16), i32x4.splat(1));
+  const r = i32x4.shr_u(i32x4.add(i32x4.add(x, i32x4.splat(0x7fff)), odd), 16);
+  return v128.bitselect(r, i32x4.splat(0x7fc0), f32x4.eq(x, x));
+}
+
+function floatToBrain(x: usize, y: usize, n: i32): void {
+  for (let i = 0; i + 4 <= n; i += 4) {
+    const h = toBrain(v128.load(x + (<usize>i << 2)));
+    v128.store64_lane(y + (<usize>i << 1), i16x8.narrow_i32x4_u(h, h), 0);
+  }
+  for (let i = n & ~3; i < n; i++) {
+    store<u16>(y + (<usize>i << 1), <u16>i32x4.extract_lane(toBrain(v128.load32_zero(x + (<usize>i << 2))), 0));
+  }
+}
+
 export function cast(params: usize, begin: i32, end: i32, scratch: usize): void {
   const p = changetype<CastParams>(params);
   const from = p.from;
@@ -123,6 +152,8 @@ export function cast(params: usize, begin: i32, end: i32, scratch: usize): void 
   const y = p.y + (<usize>first << sizeShift(to));
   if (from == F16) halfToFloat(x, y, n);
   else if (to == F16) floatToHalf(x, y, n);
+  else if (from == BF16) brainToFloat(x, y, n);
+  else if (to == BF16) floatToBrain(x, y, n);
   else {
     switch (from) {
       case F32: castFrom<f32>(to, x, y, n); break;

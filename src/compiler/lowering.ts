@@ -12,6 +12,7 @@ import { sizeOf } from '../tensor/shape.js';
 import { bytesOf, type Tensor } from '../tensor/tensor.js';
 import { byteLength, typeInfo } from '../tensor/types.js';
 import { Encoder, type Place } from './encoder.js';
+import { lowerWidened, mayWiden } from './half.js';
 import { inPlaceFields } from './in-place.js';
 import { align, layOut, mergeInPlace, peakOf, type Share } from './layout.js';
 import {
@@ -75,6 +76,8 @@ export class PlanBuilder {
   /** This plan's own constants by key, and where they start in the words. */
   readonly #own = new Map<string, { readonly address: Address; readonly data: Uint8Array; readonly offset: number }>();
   #ownBytes = 0;
+  /** Values of half precision that lie in the arena as float32 too. */
+  #widened = new Map<string, Address>();
   #threadScratch = 0;
 
   /** `isWeight` tells constants that are the same in every plan of the model. */
@@ -110,7 +113,7 @@ export class PlanBuilder {
   add(item: SettledNode): void {
     const before = this.#steps.length;
     const call = new Lowering(this, item);
-    if (this.#options.kernels !== false && item.operator.lower?.(call as never) === true) {
+    if (this.#options.kernels !== false && this.#lower(call, item)) {
       // An output of no elements may have had no step to write it.
       item.outputs.forEach((info, i) => {
         if (info !== undefined && call.wants(i)) call.out(i);
@@ -126,6 +129,20 @@ export class PlanBuilder {
       if (info !== undefined && call.wants(i)) this.define(node.outputs[i]!, info);
     });
     this.#steps.push({ item, call: undefined });
+  }
+
+  #lower(call: Lowering, { operator, inputs, outputs }: SettledNode): boolean {
+    const before = this.#steps.length;
+    if (operator.lower?.(call as never) === true) return true;
+    if (this.#steps.length !== before || !mayWiden(operator, [...inputs, ...outputs])) return false;
+    const known = new Map(this.#widened);
+    if (lowerWidened(call, operator, known)) {
+      this.#widened = known;
+      return true;
+    }
+    // It may have converted inputs before it gave up.
+    this.#steps.length = before;
+    return false;
   }
 
   /**

@@ -8,7 +8,7 @@ export const unary = {
   notU8: { x: 'ptr', y: 'ptr', size: 'i32' },
   /** y[i] = x[i] is NaN (class 1), +infinity (2) or −infinity (4). Units as above. */
   classifyF32: { x: 'ptr', y: 'ptr', size: 'i32', classes: 'i32' },
-  /** y[i] = (to) x[i] between types of `castCodes`; float16 with float32 only. Units as above. */
+  /** y[i] = (to) x[i] between types of `castCodes`; float16 and bfloat16 with float32 only. Units as above. */
   cast: { x: 'ptr', y: 'ptr', size: 'i32', from: 'i32', to: 'i32' },
 } as const;
 
@@ -16,7 +16,16 @@ export const unary = {
 export const unaryBlock = 1024;
 
 /** Codes of element types in the cast kernel. */
-export const castCodes = { float32: 0, int32: 1, int64: 2, uint8: 3, int8: 4, bool: 5, float16: 6 } as const;
+export const castCodes = {
+  float32: 0,
+  int32: 1,
+  int64: 2,
+  uint8: 3,
+  int8: 4,
+  bool: 5,
+  float16: 6,
+  bfloat16: 7,
+} as const;
 
 /** Codes of functions that are no activations. */
 export const unaryCodes = {

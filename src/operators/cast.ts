@@ -9,6 +9,7 @@ import { bytesOf, Tensor, tensorFromBytes } from '../tensor/tensor.js';
 import { type DataType, dataTypeOf, dataTypes, typeInfo } from '../tensor/types.js';
 import { type AttributesOf, either, int, required, string } from './attributes.js';
 import {
+  type Address,
   type InferCall,
   type LowerCall,
   type Operator,
@@ -123,20 +124,22 @@ function lowerCast(call: LowerCall<unknown>, to: DataType): boolean {
     return true;
   }
   if (!Object.hasOwn(castCodes, type) || !Object.hasOwn(castCodes, to)) return false;
-  const half = type === 'float16' || to === 'float16';
-  if (half && type !== 'float32' && to !== 'float32') return false;
   const size = sizeOf(dims);
-  call.step(
-    'cast',
-    {
-      x: call.in(0),
-      y: call.out(0),
-      size,
-      from: castCodes[type as keyof typeof castCodes],
-      to: castCodes[to as keyof typeof castCodes],
-    },
-    { units: Math.ceil(size / unaryBlock), grain: 4 },
-  );
+  const step = (x: Address, y: Address, a: DataType, b: DataType) => {
+    const code = (t: DataType) => castCodes[t as keyof typeof castCodes];
+    const params = { x, y, size, from: code(a), to: code(b) };
+    call.step('cast', params, { units: Math.ceil(size / unaryBlock), grain: 4 });
+  };
+  const half = (t: DataType) => t === 'float16' || t === 'bfloat16';
+  if ((!half(type) && !half(to)) || type === 'float32' || to === 'float32') {
+    step(call.in(0), call.out(0), type, to);
+    return true;
+  }
+  // By way of float32. That rounds wide integers, which matters to bfloat16 alone: beyond 2^24 float16 is infinite.
+  if (to === 'bfloat16' && (type === 'int32' || type === 'int64')) return false;
+  const between = call.scratch(Math.max(4, size * 4));
+  step(call.in(0), between, type, 'float32');
+  step(between, call.out(0), 'float32', to);
   return true;
 }
 
