@@ -37,7 +37,7 @@ class Scores {
   yBatch: i32;
   yHead: i32;
   yRow: i32;
-  /** 1: floats to add; 2: bytes, 0 is masked; 3: int32, 0 adds `filter`. */
+  /** 1: floats to add; 2: bytes, where 0 is `filter`; 3: int32, 0 adds `filter`. */
   maskKind: i32;
   maskBatch: i32;
   maskHead: i32;
@@ -182,7 +182,7 @@ export function attentionScores(params: usize, begin: i32, end: i32, scratch: us
         if (t >= p.maskKeys) store<f32>(s, -Infinity);
         else if (p.maskKind == 1) store<f32>(s, load<f32>(s) + load<f32>(m + ((at + t) << 2)));
         else if (p.maskKind == 2) {
-          if (!load<u8>(m + at + t)) store<f32>(s, -Infinity);
+          if (!load<u8>(m + at + t)) store<f32>(s, p.filter);
         } else if (!load<i32>(m + ((at + t) << 2))) store<f32>(s, load<f32>(s) + p.filter);
       }
     }

@@ -12,7 +12,7 @@
 // A row's bits depend on its own operands alone: blocks begin at multiples of 64 of the key's index, every product has one
 // accumulator in order, and rows of a tile of four end where each of them ends.
 import { packKeys, packQueries, products1, products4, productsOf16, weigh1, weigh4 } from './attention-products';
-import { exp, tanh } from './math';
+import { atLeast, exp, expBelow, tanh } from './math';
 import { place } from './rotary';
 import { loadLanes, storeLanes } from './simd';
 
@@ -55,7 +55,7 @@ class Attention {
   yBatch: i32;
   yHead: i32;
   yRow: i32;
-  /** 1: floats to add; 2: bytes, 0 is masked; 3: int32, 0 adds `filter`; 4: int32 ends by batch, from there on `filter` is
+  /** 1: floats to add; 2: bytes, where 0 is `filter`; 3: int32, 0 adds `filter`; 4: int32 ends by batch, from there on `filter` is
    *  added; 5: ends, then starts, before which it is added too. */
   maskKind: i32;
   maskBatch: i32;
@@ -134,7 +134,7 @@ function adjusted(p: Attention, x: v128, b: i32, t: i32, n: i32, mask: usize, bi
             m = v128.shuffle<i32>(m, i32x4.splat(load<u8>(mask + t + i)), 4, 0, 1, 2);
           }
         }
-        x = v128.bitselect(f32x4.splat(-Infinity), x, i32x4.eq(m, i32x4.splat(0)));
+        x = v128.bitselect(f32x4.splat(p.filter), x, i32x4.eq(m, i32x4.splat(0)));
       } else {
         const m = i32x4.eq(loadLanes(mask + (<usize>t << 2), known), i32x4.splat(0));
         x = v128.bitselect(f32x4.add(x, f32x4.splat(p.filter)), x, m);
@@ -159,18 +159,25 @@ function soften(p: Attention, b: i32, row: Row, t0: i32, lo: i32, hi: i32, s: us
     bias = place(p.bias, b, row.head, row.query, p.biasBatch, p.biasHead, p.biasRow);
   }
   let most = none;
+  let odd = i32x4.splat(0);
   for (let o = from; o < end; o += 16) {
     const t = <i32>(o >> 2);
     let x = v128.load(s + o);
-    if (!plain) x = adjusted(p, x, b, t0 + t, p.keys - t0 - t, mask, bias);
+    if (!plain) {
+      x = adjusted(p, x, b, t0 + t, p.keys - t0 - t, mask, bias);
+      v128.store(s + o, x);
+    }
     if (t < lo || t + 4 > hi) {
       const i = i32x4.add(i32x4.splat(t), i32x4(0, 1, 2, 3));
       const inside = v128.and(i32x4.ge_s(i, i32x4.splat(lo)), i32x4.lt_s(i, i32x4.splat(hi)));
       x = v128.bitselect(x, none, inside);
+      v128.store(s + o, x);
     }
-    v128.store(s + o, x);
-    most = f32x4.max(most, x);
+    most = atLeast(most, x);
+    odd = v128.or(odd, f32x4.ne(x, x));
   }
+  // The largest of numbers alone; with NaN among them the row is NaN.
+  if (v128.any_true(odd)) most = f32x4.splat(NaN);
   most = f32x4.max(most, v128.shuffle<f32>(most, most, 2, 3, 0, 1));
   most = f32x4.max(most, v128.shuffle<f32>(most, most, 1, 0, 3, 2));
   const before = f32x4.splat(row.most);
@@ -189,7 +196,7 @@ function soften(p: Attention, b: i32, row: Row, t0: i32, lo: i32, hi: i32, s: us
     row.most = largest;
   }
   for (let o = from; o < end; o += 16) {
-    const e = exp(f32x4.sub(v128.load(s + o), most));
+    const e = expBelow(f32x4.sub(v128.load(s + o), most));
     v128.store(s + o, e);
     sum = f32x4.add(sum, e);
   }

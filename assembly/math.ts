@@ -73,6 +73,22 @@ export function exp(x: v128): v128 {
   return f32x4.mul(f32x4.mul(p, pow2(half)), pow2(i32x4.sub(i, half)));
 }
 
+/**
+ * e^x for x <= 0, as a softmax needs it: 0 below −86, where the result would weigh nothing. NaN stays NaN where its low
+ * bits are zero, as those are that arithmetic makes.
+ */
+// @ts-ignore: decorator
+@inline
+export function expBelow(x: v128): v128 {
+  const tiny = f32x4.lt(x, splat(-86));
+  x = atLeast(x, splat(-86));
+  // Adding 1.5 · 2^23 rounds to an integer, and leaves it in the low bits.
+  const t = madd(x, splat(1.44269504088896341), splat(12582912));
+  const r = reduceLn2(x, f32x4.sub(t, splat(12582912)));
+  const p = f32x4.add(f32x4.add(expTail(r), r), splat(1));
+  return v128.andnot(i32x4.add(p, i32x4.shl(t, 23)), tiny);
+}
+
 /** e^x − 1, accurate near 0 too. */
 // @ts-ignore: decorator
 @inline

@@ -3,13 +3,14 @@
 
 import type { ModelConstants } from './constants.js';
 import { activationRules, affineRules } from './fusion/activations.js';
+import { attentionRules } from './fusion/attention.js';
 import { binaryRules, linearRules } from './fusion/linear.js';
 import { normalizationRules } from './fusion/normalizations.js';
 import { Rewriter, type Rule, type Rules } from './fusion/rewriter.js';
 import { simplifications } from './fusion/simplify.js';
 import type { SettledNode } from './lowering.js';
 
-const families: readonly Rules[] = [simplifications, normalizationRules, activationRules, linearRules];
+const families: readonly Rules[] = [simplifications, normalizationRules, activationRules, attentionRules, linearRules];
 
 function merge(list: readonly Rules[]): Rules {
   const merged: Record<string, Rule[]> = {};

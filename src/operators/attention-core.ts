@@ -56,7 +56,7 @@ export interface AttentionShape {
 }
 
 /**
- * A mask of floats to add, of booleans, of integers where 0 adds `filter`, or of int32 ends by batch from which on `filter`
+ * A mask of floats to add, of booleans where false is `filter`, of integers where 0 adds `filter`, or of int32 ends by batch from which on `filter`
  * is added; `spans` has starts, before which it is added, after the ends.
  */
 export interface MaskShape extends Strides {
@@ -157,7 +157,7 @@ function masked(
   if (key >= m.keys) return -Infinity;
   const x = mask[at]!;
   if (m.kind === 'add') return score + x;
-  if (m.kind === 'bool') return x === 0 ? -Infinity : score;
+  if (m.kind === 'bool') return x === 0 ? m.filter : score;
   return x === 0 ? score + m.filter : score;
 }
 

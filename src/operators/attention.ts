@@ -1,6 +1,7 @@
 // Attention of ai.onnx (versions 23 and on): multi-head, grouped-query and multi-query attention with masks, causality,
 // a key-value cache and true lengths. Q, K and V are [batch, heads, rows, size] or [batch, rows, heads · size]. With a
-// past, keys and values are laid after it into the present; the products are attention-core.ts.
+// past, keys and values are laid after it into the present; the products are attention-core.ts. `skep:Attention`, which only
+// fusion makes, is the same with a number of one's own for masked scores.
 import { decode } from '../tensor/convert.js';
 import { formatShape } from '../tensor/errors.js';
 import { sameShape, sizeOf } from '../tensor/shape.js';
@@ -30,7 +31,10 @@ const specs = {
   softmax_precision: int(),
 };
 
-type AttentionCall = InferCall<AttributesOf<typeof specs>>;
+/** What a masked score becomes; the specification's is −∞. For fusion: exporters write large negative numbers. */
+const fusedSpecs = { ...specs, mask_value: float(-Infinity) };
+
+type AttentionCall = InferCall<AttributesOf<typeof specs> & { readonly mask_value?: number }>;
 
 /** Rows of heads, in either layout. */
 interface Heads {
@@ -89,7 +93,8 @@ function maskOf(
     throw call.error(
       `attn_mask ${formatShape(dims)} does not broadcast to ${formatShape([batch, heads, queries, keys])}`,
     );
-  return { kind: type === 'bool' ? 'bool' : 'add', ...broadcastMask(dims), keys: dims.at(-1)!, filter: 0 };
+  const filter = call.attributes.mask_value ?? -Infinity;
+  return { kind: type === 'bool' ? 'bool' : 'add', ...broadcastMask(dims), keys: dims.at(-1)!, filter };
 }
 
 function parse(call: AttentionCall): Parsed {
@@ -203,70 +208,76 @@ export function lowerJoin(
 }
 
 /** Q, K, V, attn_mask?, past_key?, past_value?, nonpad_kv_seqlen? → Y, present_key?, present_value?, scores?. */
-const attention = operator({
-  name: 'Attention',
-  since: [23, 24],
-  inputs: [3, 7],
-  attributes: specs,
-  infer(call) {
-    const p = parse(call);
-    const { type } = call.input(0);
-    const valueType = call.input(2).type;
-    return [
-      { type, dims: p.dims },
-      { type: call.input(1).type, dims: p.presentKey },
-      { type: valueType, dims: p.presentValue },
-      { type, dims: p.scores },
-    ];
-  },
-  reference(call) {
-    const p = parse(call);
-    const s = p.shape;
-    const numbers = (i: number) => (call.has(i) ? decode(call.tensor(i)) : undefined);
-    const joined = p.past !== undefined || call.wants(1) || call.wants(2);
-    let k = numbers(1)!;
-    let v = numbers(2)!;
-    if (joined) {
-      k = joinHeads(numbers(4), p.past ?? 0, k, p.k);
-      v = joinHeads(numbers(5), p.past ?? 0, v, p.v);
-    }
-    const y = new Float64Array(sizeOf(p.dims));
-    const scores = call.wants(3) ? new Float64Array(sizeOf(p.scores)) : undefined;
-    const [mask, lengths] = [numbers(3), numbers(6)];
-    attend(s, { q: numbers(0)!, k, v, ...(mask && { mask }), ...(lengths && { lengths }) }, y, scores);
-    const type = call.tensor(0).type;
-    return [
-      fromNumbers(type, p.dims, y),
-      ...(joined
-        ? [fromNumbers(call.tensor(1).type, p.presentKey, k), fromNumbers(call.tensor(2).type, p.presentValue, v)]
-        : [null, null]),
-      ...(scores ? [fromNumbers(type, p.scores, scores)] : []),
-    ];
-  },
-  lower(call) {
-    const p = parse(call);
-    const floats = [0, 1, 2, 4, 5].every((i) => !call.has(i) || call.input(i).type === 'float32');
-    if (!floats || (call.has(3) && !['float32', 'bool'].includes(call.input(3).type))) return false;
-    let k = call.in(1);
-    let v = call.in(2);
-    if (p.past !== undefined || call.wants(1) || call.wants(2)) {
-      const join = (heads: Heads, x: Address, pastInput: number, output: number, dims: readonly number[]) => {
-        const to = call.wants(output) ? call.out(output) : call.scratch(Math.max(4, sizeOf(dims) * 4));
-        lowerJoin(call, call.has(pastInput) ? call.in(pastInput) : undefined, p.past ?? 0, x, heads, to);
-        return to;
+function attention(domain: string, since: readonly number[], attributes: typeof specs): Operator {
+  return operator({
+    name: 'Attention',
+    domain,
+    since,
+    inputs: [3, 7],
+    attributes,
+    infer(call) {
+      const p = parse(call);
+      const { type } = call.input(0);
+      const valueType = call.input(2).type;
+      return [
+        { type, dims: p.dims },
+        { type: call.input(1).type, dims: p.presentKey },
+        { type: valueType, dims: p.presentValue },
+        { type, dims: p.scores },
+      ];
+    },
+    reference(call) {
+      const p = parse(call);
+      const s = p.shape;
+      const numbers = (i: number) => (call.has(i) ? decode(call.tensor(i)) : undefined);
+      const joined = p.past !== undefined || call.wants(1) || call.wants(2);
+      let k = numbers(1)!;
+      let v = numbers(2)!;
+      if (joined) {
+        k = joinHeads(numbers(4), p.past ?? 0, k, p.k);
+        v = joinHeads(numbers(5), p.past ?? 0, v, p.v);
+      }
+      const y = new Float64Array(sizeOf(p.dims));
+      const scores = call.wants(3) ? new Float64Array(sizeOf(p.scores)) : undefined;
+      const [mask, lengths] = [numbers(3), numbers(6)];
+      attend(s, { q: numbers(0)!, k, v, ...(mask && { mask }), ...(lengths && { lengths }) }, y, scores);
+      const type = call.tensor(0).type;
+      return [
+        fromNumbers(type, p.dims, y),
+        ...(joined
+          ? [fromNumbers(call.tensor(1).type, p.presentKey, k), fromNumbers(call.tensor(2).type, p.presentValue, v)]
+          : [null, null]),
+        ...(scores ? [fromNumbers(type, p.scores, scores)] : []),
+      ];
+    },
+    lower(call) {
+      const p = parse(call);
+      const floats = [0, 1, 2, 4, 5].every((i) => !call.has(i) || call.input(i).type === 'float32');
+      if (!floats || (call.has(3) && !['float32', 'bool'].includes(call.input(3).type))) return false;
+      let k = call.in(1);
+      let v = call.in(2);
+      if (p.past !== undefined || call.wants(1) || call.wants(2)) {
+        const join = (heads: Heads, x: Address, pastInput: number, output: number, dims: readonly number[]) => {
+          const to = call.wants(output) ? call.out(output) : call.scratch(Math.max(4, sizeOf(dims) * 4));
+          lowerJoin(call, call.has(pastInput) ? call.in(pastInput) : undefined, p.past ?? 0, x, heads, to);
+          return to;
+        };
+        k = join(p.k, k, 4, 1, p.presentKey);
+        v = join(p.v, v, 5, 2, p.presentValue);
+      }
+      const places = {
+        q: call.in(0),
+        k,
+        v,
+        ...(call.has(3) && { mask: call.in(3) }),
+        ...(call.has(6) && { lengths: call.in(6) }),
       };
-      k = join(p.k, k, 4, 1, p.presentKey);
-      v = join(p.v, v, 5, 2, p.presentValue);
-    }
-    const places = {
-      q: call.in(0),
-      k,
-      v,
-      ...(call.has(3) && { mask: call.in(3) }),
-      ...(call.has(6) && { lengths: call.in(6) }),
-    };
-    return lowerAttention(call, p.shape, places, call.out(0), call.wants(3) ? call.out(3) : undefined, true);
-  },
-});
+      return lowerAttention(call, p.shape, places, call.out(0), call.wants(3) ? call.out(3) : undefined, true);
+    },
+  });
+}
 
-export const attentionOperators: readonly Operator[] = [attention];
+export const attentionOperators: readonly Operator[] = [
+  attention('', [23, 24], specs),
+  attention('skep', [1], fusedSpecs),
+];
