@@ -3,11 +3,13 @@
 // seen stays here between them. Pure otherwise: the answers are those of optimizer/.
 import type { MessagePort } from 'node:worker_threads';
 import { type ChooseOptions, type ChooseResult, choose } from '../optimizer/choose.js';
+import type { Configuration } from '../optimizer/configuration.js';
 import { Controller, type ControllerOptions, type Decision } from '../optimizer/controller.js';
 import { OptimizerError } from '../optimizer/errors.js';
 import { type OptimizeOptions, type OptimizeResult, optimize } from '../optimizer/packrat.js';
-import type { ProfileInput, ProfileJson } from '../optimizer/profile.js';
+import type { ProfileInput } from '../optimizer/profile.js';
 import { type PlainError, plainError } from '../runtime/source.js';
+import { SkepError } from '../tensor/errors.js';
 import type { TaskReport } from './host.js';
 
 /** What has happened to a model since it was told last. Times in ms, from any origin, never going back. */
@@ -20,8 +22,6 @@ export interface Observation {
   readonly samples: readonly number[];
   /** Requests waiting. */
   readonly queued: number;
-  /** False: it is only told, nothing is to be decided. */
-  readonly decide: boolean;
 }
 
 /** Questions, and what the answers are. */
@@ -31,16 +31,10 @@ export interface Questions {
     readonly answer: OptimizeResult;
   };
   readonly choose: { readonly ask: { profile: ProfileInput; options: ChooseOptions }; readonly answer: ChooseResult };
-  /** Starts a controller anew. */
-  readonly control: { readonly ask: ControllerOptions; readonly answer: ControllerState };
-  readonly observe: {
-    readonly ask: Observation;
-    readonly answer: { readonly decision: Decision | undefined; readonly profile: ProfileJson };
-  };
-}
-
-export interface ControllerState {
-  readonly profile: ProfileJson;
+  /** Starts a controller anew; says which configuration it takes for the running one. */
+  readonly control: { readonly ask: ControllerOptions; readonly answer: { readonly configuration: Configuration } };
+  /** Tells the controller what has happened, and what is to be done now. */
+  readonly observe: { readonly ask: Observation; readonly answer: { readonly decision: Decision } };
 }
 
 export type Question = {
@@ -62,15 +56,15 @@ export function advise(port: MessagePort): void {
         return choose(question.ask.profile, question.ask.options);
       case 'control':
         controller = new Controller(question.ask);
-        return { profile: controller.profile.toJSON() };
+        return { configuration: controller.configuration };
       case 'observe': {
-        const { now, arrivals, tasks, samples, queued, decide } = question.ask;
-        for (const time of arrivals) controller!.arrived(time);
+        const { now, arrivals, tasks, samples, queued } = question.ask;
+        if (controller === undefined) throw new SkepError('INTERNAL', 'there is no controller');
+        for (const time of arrivals) controller.arrived(time);
         for (const { threads, rows, milliseconds, busy } of tasks)
-          controller!.served({ threads, rows, ms: milliseconds, busy });
-        for (const sample of samples) controller!.sampled(sample);
-        const decision = decide ? controller!.decide(now, queued) : undefined;
-        return { decision, profile: controller!.profile.toJSON() };
+          controller.served({ threads, rows, ms: milliseconds, busy });
+        for (const sample of samples) controller.sampled(sample);
+        return { decision: controller.decide(now, queued) };
       }
       default:
         return question satisfies never;

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { WeightType } from '../kernels/int8.js';
 import { type Build, canRun, defaultBuild } from '../kernels/module.js';
+import type { Slo } from '../optimizer/choose.js';
 import type { Configuration } from '../optimizer/configuration.js';
 import { newMemory } from '../runtime/memory.js';
 import type { Source } from '../runtime/source.js';
@@ -14,6 +15,7 @@ import { checkGroups } from './groups.js';
 import { Host, type PooledMemory, type ServedGroup } from './host.js';
 import { Model } from './model.js';
 import { type PreparedKernels, prepareKernels } from './prepare.js';
+import { checkObjective, type TuneObjective } from './tuning.js';
 
 /** Options of an engine. */
 export interface EngineOptions {
@@ -44,9 +46,17 @@ export interface LoadOptions {
   /**
    * How it is served: groups of equal instances. Default: one instance with one thread, that computes concurrent requests
    * together where the proof allows it (`model.batching`), in batches that grow as long as it pays. With `batch: 1` it never
-   * does. It can be changed while it serves: `model.configure`.
+   * does. It can be changed while it serves: `model.configure`. `'auto'`: it starts with one instance that has all threads;
+   * when there is a profile (stored, of `model.tune`, or measured by itself while no requests come) it follows the load.
    */
-  readonly configuration?: Configuration;
+  readonly configuration?: Configuration | 'auto';
+  /**
+   * With `'auto'`: what the configuration is to be good for. Default `mean`: the least mean latency. `threads` (the fewest
+   * that keep `slo`) and `throughput` need `slo`; `makespan`: the batch that is usually waiting, as fast as possible.
+   */
+  readonly objective?: TuneObjective;
+  /** What latency must stay below, ms. */
+  readonly slo?: Slo;
   /**
    * False: 3×3 convolutions are computed without Winograd's minimal filtering: two to three times slower, with errors of
    * about 1e-7 of the largest output in place of some 1e-6, and no output of NaN beside an input of infinity that it does
@@ -107,10 +117,15 @@ export class Engine {
     const { weights = 'float32', winograd = true } = options;
     if (weights !== 'float32' && weights !== 'int8')
       throw new SkepError('INVALID_INPUT', `weights must be 'float32' or 'int8', got '${String(weights)}'`);
+    const auto = options.configuration === 'auto';
+    const { objective = 'mean', slo } = options;
+    checkObjective(objective, slo);
     const groups: readonly ServedGroup[] =
       options.configuration === undefined
         ? [{ instances: 1, threads: 1, batch: undefined }]
-        : checkGroups(options.configuration, this.threads);
+        : auto
+          ? [{ instances: 1, threads: this.threads, batch: undefined }]
+          : checkGroups(options.configuration as Configuration, this.threads);
     const kernels = this.#prepare();
     const memory = this.#pool.pop() ?? { memory: newMemory(), stagingBytes: 0 };
     try {
@@ -132,7 +147,10 @@ export class Engine {
       };
       const { threads, build } = this;
       const variant = kernels.then(({ wide }) => ({ weights, winograd, build, wide: wide !== undefined }));
-      const model = new Model({ name, host, info, source: read, variant, build, threads, maxQueue, onClosed });
+      const model = new Model({
+        ...{ name, host, info, source: read, variant, build, threads, maxQueue, onClosed },
+        ...{ auto, objective, slo },
+      });
       this.#models.add(model);
       return model;
     } catch (error) {

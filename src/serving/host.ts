@@ -286,9 +286,9 @@ export class Host {
   }
 
   /** An instance that measures. The sample has been staged. */
-  measurer(threads: number, spin: boolean, address: number): Promise<Instance> {
+  measurer(threads: number, spin: boolean, address: number, background: boolean): Promise<Instance> {
     this.#check();
-    return this.#instances.start({ threads, spin, rows: 1, task: 'measure', sample: { address, rows: 1 } });
+    return this.#instances.start({ threads, spin, rows: 1, task: 'measure', sample: { address, rows: 1 }, background });
   }
 
   retire(instances: readonly Instance[]): void {
@@ -317,6 +317,12 @@ export class Host {
   /** Memory of requests that are cut into cells, in units of the arena: in use, and in all. */
   get blocks(): { readonly used: number; readonly units: number } {
     return this.#dispatch.blocks;
+  }
+
+  /** Requests submitted, not finished, and beyond what instances may be computing. */
+  get waiting(): number {
+    const taken = this.#groups.reduce((n, g) => n + g.instances * (g.batch ?? 1), 0);
+    return Math.max(0, this.#pending.size - taken);
   }
 
   /** Requests submitted and not finished. */

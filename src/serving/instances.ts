@@ -57,6 +57,8 @@ export interface InstanceOptions {
   readonly rows: number | undefined;
   readonly task: 'serve' | 'measure';
   readonly sample: LeaderData['sample'];
+  /** It does not keep the process alive. */
+  readonly background?: boolean;
 }
 
 type Phase = 'starting' | 'serving' | 'leaving' | 'gone';
@@ -67,6 +69,7 @@ export class Instance {
   readonly threads: number;
   readonly spin: boolean;
   readonly task: 'serve' | 'measure';
+  readonly background: boolean;
   rows: number | undefined;
   phase: Phase = 'starting';
   /** Why a thread of it ended that should not have. */
@@ -83,12 +86,13 @@ export class Instance {
   readonly gone: Promise<void>;
   #resolveGone = () => {};
 
-  constructor(place: number, { threads, spin, rows, task }: InstanceOptions) {
+  constructor(place: number, { threads, spin, rows, task, background = false }: InstanceOptions) {
     this.place = place;
     this.threads = threads;
     this.spin = spin;
     this.rows = rows;
     this.task = task;
+    this.background = background;
     this.gone = new Promise((resolve) => {
       this.#resolveGone = resolve;
     });
@@ -191,7 +195,7 @@ export class Instances {
       if (instance.task === 'serve') this.#options.dispatch.retire(instance.place, true);
       else {
         // Whoever has measured waits for their end.
-        for (const w of instance.workers) w.ref();
+        if (!instance.background) for (const w of instance.workers) w.ref();
         instance.order({ kind: 'end' });
       }
     }
@@ -271,7 +275,7 @@ export class Instances {
             if (instance.phase === 'starting') instance.phase = 'serving';
             // Whoever closes waits for it to end.
             if (!this.#closing) for (const w of instance.workers) w.unref();
-            if (this.#awake || task === 'measure') worker.ref();
+            if (task === 'serve' ? this.#awake : !instance.background) worker.ref();
             resolve();
             break;
           case 'batching':
@@ -317,6 +321,7 @@ export class Instances {
       name: `skep ${data.role}`,
     });
     instance.workers.add(worker);
+    if (instance.background) worker.unref();
     worker.on('error', (error) => {
       instance.failure ??= new SkepError('INTERNAL', `a thread failed: ${error.message}`, { cause: error });
     });

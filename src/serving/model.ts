@@ -3,7 +3,9 @@
 // are host.ts.
 import type { Build } from '../kernels/module.js';
 import type { HostValue } from '../operators/operator.js';
+import type { Slo } from '../optimizer/choose.js';
 import { type Configuration, describe as describeConfiguration } from '../optimizer/configuration.js';
+import type { Decision } from '../optimizer/controller.js';
 import type { Profile } from '../optimizer/profile.js';
 import type { ModelInfo, Source } from '../runtime/source.js';
 import { SkepError } from '../tensor/errors.js';
@@ -12,11 +14,12 @@ import type { Batching } from './batching.js';
 import { type Feeds, orderFeeds, orderOutputs } from './feeds.js';
 import { checkGroups } from './groups.js';
 import type { Host, PooledMemory } from './host.js';
+import { LiveController } from './live-controller.js';
 import { digestOf, loadProfile, type ProfileKey } from './profile-store.js';
 import { onAbort } from './signals.js';
 import { type ModelStatistics, Statistics } from './statistics.js';
 import { tune } from './tuner.js';
-import type { ConfigurationChange, StoredProfileOptions, TuneOptions, TuneResult } from './tuning.js';
+import type { ConfigurationChange, StoredProfileOptions, TuneObjective, TuneOptions, TuneResult } from './tuning.js';
 
 /** An input or output of a model. `type` is an element type, or words for what is no tensor; `shape` is undefined where unknown. */
 export interface ModelValue {
@@ -61,6 +64,10 @@ export interface ModelParts {
   /** What the model may use of the engine's threads: all. */
   readonly threads: number;
   readonly maxQueue: number;
+  /** What instances there are is left to the load, and what it is to be good for. */
+  readonly auto: boolean;
+  readonly objective: TuneObjective;
+  readonly slo: Slo | undefined;
   readonly onClosed: (memory: PooledMemory | undefined) => void;
 }
 
@@ -88,6 +95,9 @@ export class Model {
   readonly #adviser = new Adviser();
   readonly #ending = new AbortController();
   #tunings: Promise<unknown> = Promise.resolve();
+  readonly #objective: TuneObjective;
+  readonly #slo: Slo | undefined;
+  #controller: LiveController | undefined;
   #closed: Promise<void> | undefined;
 
   constructor(parts: ModelParts) {
@@ -101,7 +111,11 @@ export class Model {
     this.#variant = parts.variant;
     this.#maxQueue = parts.maxQueue;
     this.#onClosed = parts.onClosed;
+    this.#objective = parts.objective;
+    this.#slo = parts.slo;
+    if (parts.auto) this.#controller = this.#control();
     this.#host.listener = {
+      onTask: (task) => this.#controller?.task(task),
       onReplaced: ({ message }) => {
         const { configuration } = this;
         const reason = `an instance has died and another has taken its place: ${message}`;
@@ -116,6 +130,14 @@ export class Model {
   /** How the model is served. A batch that was not set is what it has grown to. */
   get configuration(): Configuration {
     return this.#host.configuration;
+  }
+
+  /**
+   * With `configuration: 'auto'`: what the controller decided last, and why, with the load it sees and how far measured
+   * times have drifted from the profile. Undefined before the first decision, and when nothing is left to it.
+   */
+  get decision(): Decision | undefined {
+    return this.#controller?.decision;
   }
 
   /**
@@ -158,6 +180,8 @@ export class Model {
       throw new SkepError('TIMEOUT', 'the request took longer than 0 ms');
     }
     this.#waiting++;
+    const controller = this.#controller;
+    controller?.arrived();
     try {
       const { values: found, timing } = await this.#submit(values, wanted, signal, timeout);
       onTiming?.(timing);
@@ -168,16 +192,25 @@ export class Model {
       throw error;
     } finally {
       this.#waiting--;
+      controller?.ended();
     }
   }
 
   /**
    * Serves with other instances from now on; resolves when they do. Nothing stops meanwhile: new instances are built beside
    * the old ones, and these finish what they have begun. Rejects with `INVALID_INPUT`, `OUT_OF_MEMORY`, `CLOSED`; the model
-   * is then served as before.
+   * is then served as before. `'auto'`: it is left to the load from now on; a configuration ends that.
    */
-  async configure(configuration: Configuration): Promise<void> {
+  async configure(configuration: Configuration | 'auto'): Promise<void> {
+    if (this.#closed !== undefined) throw new SkepError('CLOSED', `model '${this.name}' is closed`);
+    const controller = this.#controller;
+    if (configuration === 'auto') {
+      this.#controller ??= this.#control();
+      return;
+    }
     const groups = checkGroups(configuration, this.#threads);
+    this.#controller = undefined;
+    await controller?.end();
     await this.#configure(groups, { cause: 'configure', reason: `asked for ${describeConfiguration(groups)}` });
   }
 
@@ -218,6 +251,7 @@ export class Model {
   async #close(): Promise<void> {
     this.#ending.abort(new SkepError('CLOSED', 'the model is closed'));
     await this.#tunings;
+    await this.#controller?.end();
     await this.#adviser.close();
     this.#onClosed(await this.#host.close());
   }
@@ -244,9 +278,20 @@ export class Model {
       const code = this.#closed === undefined ? error.code : 'CLOSED';
       throw new SkepError(code, error.message, { cause: error.cause });
     }
-    const applied = options.apply === true;
+    // Who decides by himself decides by this from now on.
+    if (this.#controller !== undefined) await this.#controller.adopt(result.profile);
+    const applied = options.apply === true && this.#controller === undefined;
     if (applied) await this.#configure(result.configuration, { cause: 'tune', reason: result.reasons.join('; ') });
     return { ...result, applied };
+  }
+
+  #control(): LiveController {
+    return new LiveController({
+      ...{ host: this.#host, info: this.#info, adviser: this.#adviser, threads: this.#threads },
+      ...{ objective: this.#objective, slo: this.#slo },
+      keyOf: (threads) => this.#keyOf(threads),
+      configure: (configuration, why) => this.#configure(configuration, why),
+    });
   }
 
   async #keyOf(threads: number): Promise<ProfileKey> {

@@ -24,10 +24,20 @@ export interface ProfilerOptions {
   readonly budget: number;
   readonly signal: AbortSignal | undefined;
   readonly onProgress: ((progress: TuneProgress) => void) | undefined;
+  /** Its threads do not keep the process alive. */
+  readonly background?: boolean;
+  /** What has been measured before, and is not measured again. */
+  readonly known?: Measurements | undefined;
 }
 
 type Table = { [threads: number]: { [batch: number]: number } };
 type Factors = { [threads: number]: { [batch: number]: { [instances: number]: number } } };
+
+/** L[t][b] in ms and S[t][b][k], as a profile has them. */
+export interface Measurements {
+  readonly latency: Readonly<Table>;
+  readonly interference?: Readonly<Factors>;
+}
 
 /** Runs of one measurement at least and at most, and how long they should take together, ms. */
 const LEAST = 3;
@@ -39,8 +49,8 @@ const WORSE = 1.05;
 export class Profiler {
   readonly #options: ProfilerOptions;
   readonly #begun = performance.now();
-  readonly latency: Table = {};
-  readonly interference: Factors = {};
+  readonly #latency: Table;
+  readonly #interference: Factors;
   /** Whether rows of the request can be merged; else 1 is the only batch. */
   batches = true;
   /** False once something was left out for lack of time. */
@@ -52,6 +62,15 @@ export class Profiler {
 
   constructor(options: ProfilerOptions) {
     this.#options = options;
+    this.#latency = structuredClone({ ...options.known?.latency });
+    this.#interference = structuredClone({ ...options.known?.interference });
+  }
+
+  /** What has been measured so far. */
+  get measurements(): Measurements {
+    const latency = this.#latency;
+    const interference = this.#interference;
+    return Object.keys(interference).length > 0 ? { latency, interference } : { latency };
   }
 
   /** Milliseconds left. */
@@ -60,11 +79,7 @@ export class Profiler {
   }
 
   get measured(): boolean {
-    return Object.keys(this.latency).length > 0;
-  }
-
-  get stopped(): boolean {
-    return this.#stopped;
+    return Object.keys(this.#latency).length > 0;
   }
 
   /** Calls `work`, during which measurements can be made. */
@@ -97,7 +112,7 @@ export class Profiler {
         let worse = 0;
         for (let b = 1; b <= (this.batches ? batch : 1); b *= 2) {
           if (this.#over()) return;
-          const ms = await this.#row(instance!, t, b);
+          const ms = this.#latency[t]?.[b] ?? (await this.#row(instance!, t, b));
           if (ms === undefined) return;
           worse = t < threads && this.#better(t, b, ms) ? worse + 1 : 0;
           if (worse === 2) return;
@@ -110,7 +125,7 @@ export class Profiler {
   async measureInterference(): Promise<void> {
     const { threads } = this.#options;
     for (const t of order(threads)) {
-      const row = this.latency[t];
+      const row = this.#latency[t];
       const most = Math.floor(threads / t);
       if (row === undefined || most < 2) continue;
       const sizes = Object.keys(row).map(Number);
@@ -120,6 +135,7 @@ export class Profiler {
         await this.#with(new Array<number>(k).fill(t), async (instances) => {
           for (const b of pairs) {
             if (this.#over()) return;
+            if (this.#interference[t]?.[b]?.[k] !== undefined) continue;
             const rounds = Math.max(LEAST, Math.min(MOST, Math.ceil(ENOUGH / row[b]!)));
             const times = await this.#measure(
               instances,
@@ -129,7 +145,7 @@ export class Profiler {
             );
             if (times === undefined) return;
             const ms = median(times.flat());
-            put(this.interference, t, b, { ...this.interference[t]?.[b], [k]: ms / row[b]! });
+            put(this.#interference, t, b, { ...this.#interference[t]?.[b], [k]: ms / row[b]! });
             this.#tell('interference', [{ instances: k, threads: t, batch: b }], ms);
           }
         });
@@ -161,7 +177,7 @@ export class Profiler {
       const times = await this.#measure([instance], [b], LEAST, MOST);
       if (times === undefined) return undefined;
       const ms = median(times[0]!);
-      put(this.latency, t, b, ms);
+      put(this.#latency, t, b, ms);
       this.#tell('latency', [{ instances: 1, threads: t, batch: b }], ms);
       return ms;
     } catch (error) {
@@ -173,14 +189,14 @@ export class Profiler {
 
   /** Whether a row of fewer threads is clearly faster. */
   #better(t: number, b: number, ms: number): boolean {
-    return Object.entries(this.latency).some(([other, row]) => Number(other) < t && row[b]! * WORSE < ms);
+    return Object.entries(this.#latency).some(([other, row]) => Number(other) < t && row[b]! * WORSE < ms);
   }
 
   /** Starts measuring instances with so many threads each, and ends them afterwards. */
   async #with(threads: readonly number[], work: (instances: readonly Instance[]) => Promise<void>): Promise<void> {
-    const { host } = this.#options;
+    const { host, background = false } = this.#options;
     const spin = threads.reduce((a, b) => a + b, 0) <= availableParallelism();
-    const settled = await Promise.allSettled(threads.map((t) => host.measurer(t, spin, this.#address)));
+    const settled = await Promise.allSettled(threads.map((t) => host.measurer(t, spin, this.#address, background)));
     const started = settled.flatMap((s) => (s.status === 'fulfilled' ? [s.value] : []));
     try {
       for (const s of settled) if (s.status === 'rejected') throw s.reason;

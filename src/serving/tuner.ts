@@ -14,7 +14,7 @@ import type { Host, RequestValues } from './host.js';
 import { loadProfile, type ProfileKey, type StoredProfile, saveProfile } from './profile-store.js';
 import { nothingMeasured, Profiler } from './profiler.js';
 import { signatureOf, syntheticRequest } from './request-sample.js';
-import type { TunedCandidate, TuneOptions, TuneResult } from './tuning.js';
+import { checkObjective, type TunedCandidate, type TuneOptions, type TuneResult } from './tuning.js';
 
 /** What tuning works with. */
 export interface TunerParts {
@@ -107,23 +107,17 @@ export async function tune(parts: TunerParts, options: TuneOptions): Promise<Omi
 }
 
 /** The request to measure with. */
-export function sampleOf(
-  host: Host,
-  info: ModelInfo,
-  feeds: TuneOptions['feeds'],
-  dims: TuneOptions['dims'],
-): RequestValues {
+function sampleOf(host: Host, info: ModelInfo, feeds: TuneOptions['feeds'], dims: TuneOptions['dims']): RequestValues {
   if (feeds !== undefined) return { inputs: orderFeeds(info, feeds, () => {}), wanted: info.outputs.map((_, i) => i) };
   return (dims === undefined ? host.sample : undefined) ?? syntheticRequest(info, dims);
 }
 
 /** What a profiler could measure; at least one number. */
-export async function profileOf(profiler: Profiler, signal: AbortSignal | undefined): Promise<Profile> {
+async function profileOf(profiler: Profiler, signal: AbortSignal | undefined): Promise<Profile> {
   await profiler.measureLatency();
   if (!profiler.measured) throw nothingMeasured(signal);
   await profiler.measureInterference();
-  const { latency, interference } = profiler;
-  return Profile.from({ latency, ...(Object.keys(interference).length > 0 && { interference }) });
+  return Profile.from(profiler.measurements);
 }
 
 function check(options: TuneOptions, most: number) {
@@ -135,12 +129,9 @@ function check(options: TuneOptions, most: number) {
     throw invalid(`batch must be an integer from 1 to ${MOST_ROWS}, got ${batch}`);
   if (signal != null && typeof signal.addEventListener !== 'function') throw invalid('signal must be an AbortSignal');
   // What would be refused after measuring is refused before.
-  if (!['makespan', 'mean', 'p99', 'threads', 'throughput'].includes(objective))
-    throw invalid(`objective must be 'makespan', 'mean', 'p99', 'threads' or 'throughput', got '${String(objective)}'`);
+  checkObjective(objective, slo);
   if ((objective === 'mean' || objective === 'p99' || objective === 'threads') && !(arrivalRate! > 0))
     throw invalid(`objective '${objective}' needs arrivalRate, in requests a second`);
-  if ((objective === 'threads' || objective === 'throughput') && slo?.mean === undefined && slo?.p99 === undefined)
-    throw invalid(`objective '${objective}' needs slo: { mean } or { p99 }, in ms`);
   return { budget: 1000 * budget, threads, batch, objective };
 }
 

@@ -1,9 +1,10 @@
 // What `model.tune` takes and gives, and what is told when a model is served in another way. The words of this page are
-// the public ones; measuring is profiler.ts, choosing is the optimizer's.
+// the public ones; measuring is profiler.ts, choosing is the optimizer's, following the load is live-controller.ts.
 import type { Objective, Slo } from '../optimizer/choose.js';
 import type { Configuration } from '../optimizer/configuration.js';
 import type { Decision } from '../optimizer/controller.js';
 import type { Profile } from '../optimizer/profile.js';
+import { SkepError } from '../tensor/errors.js';
 import type { Feeds } from './feeds.js';
 
 /** What a configuration is to be good at; `makespan`: one batch of `batch` rows as fast as possible (Packrat). */
@@ -93,4 +94,18 @@ export interface ConfigurationChange {
 /** Which stored profile is meant: that of so many threads, default the engine's. */
 export interface StoredProfileOptions {
   readonly threads?: number;
+}
+
+/** Throws INVALID_INPUT for an objective that is none, or lacks what it needs. */
+export function checkObjective(objective: TuneObjective, slo: Slo | undefined): void {
+  if (!['makespan', 'mean', 'p99', 'threads', 'throughput'].includes(objective))
+    throw new SkepError(
+      'INVALID_INPUT',
+      `objective must be 'makespan', 'mean', 'p99', 'threads' or 'throughput', got '${String(objective)}'`,
+    );
+  for (const key of ['mean', 'p99'] as const)
+    if (slo?.[key] !== undefined && !(slo[key] > 0 && slo[key] < 1e12))
+      throw new SkepError('INVALID_INPUT', `slo.${key} must be a number of milliseconds, got ${String(slo[key])}`);
+  if ((objective === 'threads' || objective === 'throughput') && slo?.mean === undefined && slo?.p99 === undefined)
+    throw new SkepError('INVALID_INPUT', `objective '${objective}' needs slo: { mean } or { p99 }, in ms`);
 }
