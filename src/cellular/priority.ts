@@ -1,6 +1,6 @@
 // Which cell type gets the next task. The paper's Algorithm 1 asks three questions in turn and lets later cells go
 // first among those that say yes. Where a batch is small and one row costs much of what a full batch costs, another rule
-// is better at every load: the type whose batch would be fullest, then the oldest request (bench/cellular-virtual.ts
+// is better at every load: the type whose batch would be fullest, then the oldest request (bench/cellular/virtual.ts
 // measures all of them). A type marked T_SKIP has been found to have nothing this instance may run.
 
 import * as L from './layout.js';

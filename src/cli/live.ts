@@ -5,7 +5,7 @@
 //   generator ──due──▶ this thread ──▶ model.run, or rival: queue ─▶ batch ─▶ model.run ──▶ recorder ──▶ report
 import { Worker } from 'node:worker_threads';
 import type { Policy, WorkItem } from '../cellular/policy.js';
-import type { Feeds, Model, ModelStatistics } from '../index.js';
+import type { Feeds, ModelStatistics, RunOptions } from '../index.js';
 import { Recorder, type Report } from '../simulator/report.js';
 import { SkepError } from '../tensor/errors.js';
 import type { GeneratorData } from './generator.js';
@@ -19,8 +19,14 @@ export interface Rival {
   readonly batch: (rows: number, length: number) => Feeds;
 }
 
+/** What is under load: a model, or something with its face. */
+export interface Target {
+  run(feeds: Feeds, options?: RunOptions): Promise<unknown>;
+  stats?(): ModelStatistics;
+}
+
 export interface LiveLoad {
-  readonly model: Model;
+  readonly model: Target;
   /** Due times in ms, or so many callers for so long. */
   readonly arrivals: Float64Array | { readonly callers: number; readonly seconds: number };
   readonly feeds: (i: number) => Feeds;
@@ -45,12 +51,13 @@ export async function runLive(load: LiveLoad): Promise<LiveResult> {
   const { model, arrivals, rival } = load;
   const span = arrivals instanceof Float64Array ? arrivals.at(-1)! - arrivals[0]! : arrivals.seconds * 1000;
   const recorder = new Recorder(rival?.instances ?? 1, (load.warmUp ?? 0.1) * span);
-  const before = model.stats();
+  const before = model.stats?.();
   const run = new Run(load, recorder);
   await (arrivals instanceof Float64Array ? run.open(arrivals) : run.closed(arrivals));
   const report = recorder.report();
+  const after = model.stats?.();
   return {
-    report: rival === undefined ? withBatches(report, before, model.stats()) : report,
+    report: rival === undefined && before && after ? withBatches(report, before, after) : report,
     latencies: run.latencies,
     late: run.late,
   };
@@ -152,7 +159,7 @@ class Run {
 
 /** A rival's queue in front of the engine: as many batches at a time as there are instances. */
 class Batches {
-  readonly #model: Model;
+  readonly #model: Target;
   readonly #rival: Rival;
   readonly #recorder: Recorder;
   readonly #now: () => number;
@@ -161,7 +168,7 @@ class Batches {
   readonly #free: number[];
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(model: Model, rival: Rival, recorder: Recorder, now: () => number, signal: AbortSignal) {
+  constructor(model: Target, rival: Rival, recorder: Recorder, now: () => number, signal: AbortSignal) {
     this.#model = model;
     this.#rival = rival;
     this.#recorder = recorder;

@@ -1,5 +1,5 @@
 // The paper's experiments in virtual time, with lengths and trees made by seed. What must hold is asserted; the tables
-// are printed by bench/cellular-virtual.ts. With the lengths of real sentences: test/conformance/workloads.test.ts.
+// are printed by bench/cellular/virtual.ts. With the lengths of real sentences: test/conformance/workloads.test.ts.
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { Priority } from '../../src/cellular/priority.js';
