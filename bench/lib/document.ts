@@ -2,6 +2,7 @@
 // experiments add to the page in turn, everything is printed as it comes, and the page is written when all have run. No
 // figure on it is typed by hand.
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { availableParallelism, loadavg } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { root } from '../../test/data.js';
@@ -23,6 +24,7 @@ export class Page {
   readonly #figures: { readonly file: string; readonly svg: string }[] = [];
   readonly #folder: string;
   readonly #verdicts: { readonly name: string; readonly what: string; readonly holds: boolean }[] = [];
+  readonly #load = loadavg()[0]!;
   #name = '';
 
   constructor(quick: boolean, figures: string) {
@@ -72,7 +74,8 @@ export class Page {
 
   #where(): string {
     const length = this.quick ? 'quick run (`--quick`): fewer rounds and requests than the full one' : 'full run';
-    return `${machine()}. ${new Date().toISOString().slice(0, 10)}, ${length}.`;
+    const load = `load average ${this.#load.toFixed(1)} when it began${this.#load > 0.5 * availableParallelism() ? ': the machine had other work, and what is live here is not to be believed' : ''}`;
+    return `${machine()}. ${new Date().toISOString().slice(0, 10)}, ${length}; ${load}.`;
   }
 
   #add(...lines: string[]): void {

@@ -5,26 +5,31 @@ import { parentPort, workerData } from 'node:worker_threads';
 
 /** What the generator is given. */
 export interface GeneratorData {
-  /** Due times in ms after `start`, Float64. */
+  /** Due times in ms after the start, Float64. */
   readonly times: SharedArrayBuffer;
-  /** Ms since the epoch, as `performance.timeOrigin + performance.now()` has it. */
-  readonly start: number;
-  /** One Int32: it is no longer 0 when the generator is to stop. */
-  readonly stop: SharedArrayBuffer;
+  /** An Int32, a `State`, and at byte 8 a Float64: the start in ms since the epoch, as `timeOrigin + now()` has it. */
+  readonly control: SharedArrayBuffer;
 }
 
-const { times, start, stop } = workerData as GeneratorData;
-const due = new Float64Array(times);
-const stopped = new Int32Array(stop);
-const clock = () => performance.timeOrigin + performance.now() - start;
+/** What the generator does: a thread takes its time to start, so it says 0 when it is there and waits to be told. */
+export const State = { waiting: 0, running: 1, stopped: 2 } as const;
 
-for (let sent = 0; sent < due.length && Atomics.load(stopped, 0) === 0; ) {
-  const left = due[sent]! - clock();
-  if (left > 0) {
-    Atomics.wait(stopped, 0, 0, left);
-    continue;
+if (parentPort !== null) {
+  const { times, control } = workerData as GeneratorData;
+  const due = new Float64Array(times);
+  const state = new Int32Array(control);
+  const start = new Float64Array(control, 8, 1);
+  const clock = () => performance.timeOrigin + performance.now() - start[0]!;
+  parentPort.postMessage(0);
+  Atomics.wait(state, 0, State.waiting);
+  for (let sent = 0; sent < due.length && Atomics.load(state, 0) === State.running; ) {
+    const left = due[sent]! - clock();
+    if (left > 0) {
+      Atomics.wait(state, 0, State.running, left);
+      continue;
+    }
+    const now = clock();
+    while (sent < due.length && due[sent]! <= now) sent++;
+    parentPort.postMessage(sent);
   }
-  const now = clock();
-  while (sent < due.length && due[sent]! <= now) sent++;
-  parentPort!.postMessage(sent);
 }

@@ -3,12 +3,13 @@
 // which batches as it does, or through a rival policy, which puts whole requests together and has one engine run a batch.
 //
 //   generator ──due──▶ this thread ──▶ model.run, or rival: queue ─▶ batch ─▶ model.run ──▶ recorder ──▶ report
+import { setMaxListeners } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import type { Policy, WorkItem } from '../cellular/policy.js';
 import type { Feeds, ModelStatistics, RunOptions } from '../index.js';
 import { Recorder, type Report } from '../simulator/report.js';
 import { SkepError } from '../tensor/errors.js';
-import type { GeneratorData } from './generator.js';
+import { type GeneratorData, State } from './generator.js';
 
 /** A policy that puts whole requests together, and how a batch of them is made. */
 export interface Rival {
@@ -79,6 +80,8 @@ class Run {
   constructor(load: LiveLoad, recorder: Recorder) {
     this.#load = load;
     this.#recorder = recorder;
+    // Every request under way listens to it.
+    setMaxListeners(0, this.#abort.signal);
     if (load.rival !== undefined)
       this.#batches = new Batches(load.model, load.rival, recorder, () => this.#now(), this.#abort.signal);
   }
@@ -90,21 +93,29 @@ class Run {
   async open(arrivals: Float64Array): Promise<void> {
     const times = new SharedArrayBuffer(8 * arrivals.length);
     new Float64Array(times).set(arrivals);
-    const stop = new SharedArrayBuffer(4);
-    // The thread needs a moment to start.
-    this.#start = clock() + 100;
-    const workerData: GeneratorData = { times, start: this.#start, stop };
+    const control = new SharedArrayBuffer(16);
+    const state = new Int32Array(control);
+    const tell = (to: number) => {
+      Atomics.store(state, 0, to);
+      Atomics.notify(state, 0);
+    };
+    const workerData: GeneratorData = { times, control };
     const generator = new Worker(new URL('./generator.js', import.meta.url), { workerData });
     try {
       await new Promise<void>((resolve, reject) => {
-        const settle = () => {
+        this.#onEnd = () => {
           if (this.#failure !== undefined) reject(this.#failure);
           else if (this.#ended === arrivals.length) resolve();
         };
-        this.#onEnd = settle;
         let drain: NodeJS.Timeout | undefined;
         generator.on('error', reject);
         generator.on('message', (due: number) => {
+          if (due === 0) {
+            this.#start = clock() + 10;
+            new Float64Array(control, 8, 1)[0] = this.#start;
+            tell(State.running);
+            return;
+          }
           while (this.#sent < due) this.#send(this.#sent, arrivals[this.#sent]!);
           this.#load.onProgress?.(this.#now() / 1000, this.#sent, this.#ended);
           if (due < arrivals.length || drain !== undefined) return;
@@ -113,8 +124,7 @@ class Run {
         });
       });
     } finally {
-      Atomics.store(new Int32Array(stop), 0, 1);
-      Atomics.notify(new Int32Array(stop), 0);
+      tell(State.stopped);
       await generator.terminate();
     }
   }

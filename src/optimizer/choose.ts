@@ -166,16 +166,22 @@ function forLoad(table: Profile, all: readonly Screened[], question: Question): 
   if (objective === 'threads') return fewestThreads(rated, judge, question);
   // Two estimates of a tail are both crude, so a shortlist for p99 takes the best by either.
   const byMean = shortlist(rated, (r) => r.mean, question.shortlist);
-  const byTail = objective === 'p99' ? shortlist(rated, (r) => r.p99, question.shortlist) : [];
+  const byTail = objective === 'p99' ? shortlist(rated, (r) => r.p99, question.shortlist, true) : [];
   const chosen = [...new Set([...byMean, ...byTail])].map((r) => judge(r.configuration));
   return byValue(chosen);
 }
 
 /**
  * The best by an estimate, one entry or two for the same instances: the batch size with the most capacity of those that
- * tie, which is what a rising load wants, and the very best.
+ * tie, which is what a rising load wants, and the very best. Tails are guessed too high without batching and too low with
+ * it, so for `tails` the smallest batch is always among them.
  */
-function shortlist<R extends Screened>(rated: readonly R[], value: (r: R) => number, length: number): R[] {
+function shortlist<R extends Screened>(
+  rated: readonly R[],
+  value: (r: R) => number,
+  length: number,
+  tails = false,
+): R[] {
   const alike = new Map<string, R[]>();
   for (const r of [...rated].sort((x, y) => value(x) - value(y))) {
     const [{ instances, threads }] = r.configuration;
@@ -188,10 +194,14 @@ function shortlist<R extends Screened>(rated: readonly R[], value: (r: R) => num
     .flatMap((group) => {
       const tied = group.filter((r) => Math.abs(value(r) - value(group[0])) <= TIE * Math.abs(value(group[0])));
       const strongest = tied.reduce((x, y) => (y.capacity > x.capacity ? y : x));
-      return [...new Set([strongest, group[0], group[1] ?? group[0]])].slice(0, 2);
+      const best = [...new Set([strongest, group[0], group[1] ?? group[0]])].slice(0, 2);
+      if (!tails) return best;
+      return [
+        ...new Set([...best, group.reduce((x, y) => (y.configuration[0].batch < x.configuration[0].batch ? y : x))]),
+      ];
     })
     .sort((x, y) => value(x) - value(y) || y.capacity - x.capacity)
-    .slice(0, length);
+    .slice(0, tails ? Math.ceil(1.5 * length) : length);
 }
 
 /** Sorted by value; in front, of those within a tie of the least, the one with the most capacity. */
@@ -214,7 +224,9 @@ function fewestThreads(
   for (const count of counts) {
     // The estimate may be off by half: only what is far outside is not worth a prediction.
     const here = rated.filter((r) => threadsOf(r.configuration) === count && guess(r) <= 2.5);
-    const judged = shortlist(here, guess, Math.max(2, Math.floor(most / 2))).map((r) => judge(r.configuration));
+    const judged = shortlist(here, guess, Math.max(2, Math.floor(most / 2)), slo.p99 !== undefined).map((r) =>
+      judge(r.configuration),
+    );
     const good = judged.filter((c) => c.withinSlo);
     if (good.length > 0) {
       const rest = judged.filter((c) => !c.withinSlo);
@@ -252,12 +264,14 @@ function mostThroughput(table: Profile, all: readonly Screened[], question: Ques
     });
     return { ...s, most };
   });
-  const choices = shortlist(guessed, (g) => -g.most, question.shortlist).map(({ configuration, capacity }): Choice => {
-    const value = highest(capacity, (rate) => keeps(evaluate(table, configuration, rate, question), slo));
-    // Where no rate keeps the SLO, what a nearly idle system does shows by how much.
-    const prediction = evaluate(table, configuration, value > 0 ? value : capacity * 0.005, question);
-    return { configuration, prediction, value, withinSlo: value > 0 };
-  });
+  const choices = shortlist(guessed, (g) => -g.most, question.shortlist, slo.p99 !== undefined).map(
+    ({ configuration, capacity }): Choice => {
+      const value = highest(capacity, (rate) => keeps(evaluate(table, configuration, rate, question), slo));
+      // Where no rate keeps the SLO, what a nearly idle system does shows by how much.
+      const prediction = evaluate(table, configuration, value > 0 ? value : capacity * 0.005, question);
+      return { configuration, prediction, value, withinSlo: value > 0 };
+    },
+  );
   return choices.sort((x, y) => y.value - x.value || excess(x.prediction, slo) - excess(y.prediction, slo));
 }
 

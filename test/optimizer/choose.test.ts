@@ -129,6 +129,17 @@ test('S7: the most throughput within an SLO', () => {
   }
 });
 
+test('S7: a tail that batching makes longer: instances without it are among the candidates', () => {
+  const latency: { [t: number]: { [b: number]: number } } = {};
+  for (let t = 1; t <= 4; t++) {
+    latency[t] = {};
+    for (const b of [1, 4, 16]) latency[t][b] = (20 + 80 * b) * (0.2 + 0.8 / t);
+  }
+  const table = { latency, interference: { 2: 1.02, 4: 1.06 } };
+  const pick = choose(table, { threads: 4, objective: 'throughput', slo: { p99: 300 }, requests: 20_000 });
+  assert.equal(pick.configuration, [{ instances: 4, threads: 1, batch: 1 }]);
+});
+
 test('when nothing keeps up, or nothing keeps the SLO, it says so and takes the nearest', () => {
   const over = choose(profile, { threads: 2, arrivalRate: 1e6 });
   assert.is(over.prediction.stable, false);
