@@ -8,6 +8,7 @@ export * from './unary';
 export { gemm, packA, packB } from './gemm';
 export { col2im, conv, interleave, padSpatial } from './conv';
 export { gemmInt8, quantizeRows } from './int8';
+export { gemmHalf } from './half';
 export { depthwise } from './depthwise';
 export { winograd } from './winograd';
 export * from './broadcast';

@@ -8,6 +8,7 @@
 //
 // Rows do not mix, so a row's bits do not depend on the batch.
 import { activate } from './activation';
+import { expandHalf, wideHalf } from './half';
 import { sweepInt8, wideInt8 } from './int8';
 import { clamp } from './math';
 import { loadLanes, storeLanes } from './simd';
@@ -18,6 +19,9 @@ const BLOCK: i32 = 60;
 
 /** Bytes from one gate's products to the next one's. */
 const GATE: usize = 60 * 32;
+
+/** Bytes of all gates' products; behind them, a panel of weights as floats. */
+const GATES: usize = 4 * GATE;
 
 @unmanaged
 class Recurrent {
@@ -57,6 +61,8 @@ class Recurrent {
   rScales: usize;
   quantized: usize;
   rowScales: usize;
+  /** Weights as float16: what makes their bits floats; 0: they are not. */
+  factor: f32;
 }
 
 /** Activation `i`, an entry of the list. */
@@ -124,7 +130,10 @@ function storePacked(at: usize, step: usize, v: v128, n: i32): void {
   if (n > 3) v128.store_lane<f32>(at + 3 * step, v, 3);
 }
 
-/** `gates` gates of a packed state's rows into scratch, [gate, BLOCK rows, 8]; `first` is the first gate's number of `all`. */
+/**
+ * `gates` gates of a packed state's rows into scratch, [gate, BLOCK rows, 8]; `first` is the first gate's number of `all`,
+ * `floats` memory for a panel of weights.
+ */
 function multiplyState(
   p: Recurrent,
   state: usize,
@@ -136,6 +145,7 @@ function multiplyState(
   gates: i32,
   all: i32,
   scratch: usize,
+  floats: usize,
 ): void {
   const k = p.hidden;
   if (p.rScales != 0) {
@@ -161,8 +171,27 @@ function multiplyState(
     }
     return;
   }
+  const panels = (k + 7) >> 3;
+  if (p.factor != 0) {
+    const a = state + (<usize>((direction * p.batch + row) * k) << 2);
+    const panelBytes = <usize>k << 4;
+    const gateBytes = <usize>panels * panelBytes;
+    let b = p.r + <usize>(direction * all + first) * gateBytes + <usize>panel * panelBytes;
+    if (rows == 1) {
+      wideHalf(gates, a, b, gateBytes, scratch, GATE, k, p.factor);
+      return;
+    }
+    for (let gate = 0; gate < gates; gate++) {
+      expandHalf(b, floats, k, p.factor);
+      if (p.height == 6) sweepTall(a, floats, scratch, 32, k, rows);
+      else sweep(a, floats, scratch, 32, k, rows);
+      scratch += GATE;
+      b += gateBytes;
+    }
+    return;
+  }
   const panelBytes = <usize>k << 5;
-  const gateBytes = <usize>((k + 7) >> 3) * panelBytes;
+  const gateBytes = <usize>panels * panelBytes;
   const a = state + (<usize>((direction * p.batch + row) * k) << 2);
   let b = p.r + <usize>(direction * all + first) * gateBytes + <usize>panel * panelBytes;
   if (rows == 1 && gates == 4) {
@@ -244,7 +273,7 @@ export function lstmStep(params: usize, begin: i32, end: i32, scratch: usize): v
     const f = direction * 3;
     for (let first = 0; first < p.batch; first += BLOCK) {
       const rows = min(BLOCK, p.batch - first);
-      if (anyLive(p, first, rows)) multiplyState(p, p.hIn, direction, panel, first, rows, 0, 4, 4, scratch);
+      if (anyLive(p, first, rows)) multiplyState(p, p.hIn, direction, panel, first, rows, 0, 4, 4, scratch, scratch + GATES);
       for (let row = first; row < first + rows; row++) {
         const length = lengthOf(p, row);
         const live = p.time < length;
@@ -317,8 +346,8 @@ export function gruStep(params: usize, begin: i32, end: i32, scratch: usize): vo
     for (let first = 0; first < p.batch; first += BLOCK) {
       const rows = min(BLOCK, p.batch - first);
       if (anyLive(p, first, rows)) {
-        if (phase == 2) multiplyState(p, p.resetState, direction, panel, first, rows, 2, 1, 3, scratch + 2 * stride);
-        else multiplyState(p, p.hIn, direction, panel, first, rows, 0, phase == 0 ? 3 : 2, 3, scratch);
+        if (phase == 2) multiplyState(p, p.resetState, direction, panel, first, rows, 2, 1, 3, scratch + 2 * stride, scratch + GATES);
+        else multiplyState(p, p.hIn, direction, panel, first, rows, 0, phase == 0 ? 3 : 2, 3, scratch, scratch + GATES);
       }
       for (let row = first; row < first + rows; row++) {
         const length = lengthOf(p, row);
@@ -384,7 +413,7 @@ export function rnnStep(params: usize, begin: i32, end: i32, scratch: usize): vo
     const panel = u - direction * panels;
     for (let first = 0; first < p.batch; first += BLOCK) {
       const rows = min(BLOCK, p.batch - first);
-      if (anyLive(p, first, rows)) multiplyState(p, p.hIn, direction, panel, first, rows, 0, 1, 1, scratch);
+      if (anyLive(p, first, rows)) multiplyState(p, p.hIn, direction, panel, first, rows, 0, 1, 1, scratch, scratch + GATES);
       for (let row = first; row < first + rows; row++) {
         const length = lengthOf(p, row);
         const live = p.time < length;

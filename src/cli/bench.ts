@@ -3,6 +3,7 @@
 import { availableParallelism, cpus } from 'node:os';
 import type { WorkItem } from '../cellular/policy.js';
 import { type FeedValue, type Model, Tensor } from '../index.js';
+import { weightTypes } from '../kernels/int8.js';
 import { describe } from '../optimizer/configuration.js';
 import { batchingOf } from '../serving/batching.js';
 import { Engine, type LoadOptions } from '../serving/engine.js';
@@ -58,7 +59,7 @@ ${lengthsHelp}`,
       value: 'NAME=VALUE',
       help: 'an input: a file, a value, or @DIM',
     },
-    weights: { type: 'string', value: 'TYPE', help: 'keep weights as float32 (default) or int8' },
+    weights: { type: 'string', value: 'TYPE', help: 'keep weights as float32 (default), float16 or int8' },
     build: { type: 'string', value: 'BUILD', help: 'kernels: plain or fma; default the fastest' },
     wide: { type: 'boolean', help: 'use 256-bit instructions where V8 has them' },
     queue: { type: 'string', value: 'N', help: 'requests waiting at most; more are refused. Default 10,000' },
@@ -70,7 +71,7 @@ ${lengthsHelp}`,
     if (callers !== undefined && (options.rate !== undefined || options.arrivals !== undefined))
       throw new UsageError('--concurrency is a closed loop: it takes no --rate and no --arrivals');
     const load = readLoad(options, callers === undefined);
-    const weights = choiceOption(options.weights, 'weights', ['float32', 'int8']);
+    const weights = choiceOption(options.weights, 'weights', weightTypes);
     const build = choiceOption(options.build, 'build', ['plain', 'fma']);
     if (load.lengths?.some((l) => typeof l !== 'number'))
       throw new UsageError('pairs of lengths are for simulate: a model has one length');

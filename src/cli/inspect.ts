@@ -1,5 +1,6 @@
 // skep inspect: what a model is, and what it becomes when compiled for concrete shapes. Nothing is computed.
 import { type Dim, type Graph, type Node, subgraphsOf, type ValueInfo, type ValueType } from '../graph/graph.js';
+import { weightTypes } from '../kernels/int8.js';
 import { type Build, defaultBuild } from '../kernels/module.js';
 import { findOperator } from '../operators/registry.js';
 import { type Batching, batchingOf } from '../serving/batching.js';
@@ -40,12 +41,16 @@ because they come after a cut.`,
     shape: { type: 'string', multiple: true, value: 'NAME=D,D,…', help: 'the shape of an input: x=1,3,640,640' },
     value: { type: 'string', multiple: true, value: 'NAME=VALUE', help: 'the elements of an input' },
     build: { type: 'string', value: 'BUILD', help: 'compile for kernels of this build: plain or fma' },
-    weights: { type: 'string', value: 'TYPE', help: 'keep weights as float32 or int8, and show how far they move' },
+    weights: {
+      type: 'string',
+      value: 'TYPE',
+      help: 'keep weights as float32, float16 or int8, and show how far they move',
+    },
   },
   async run({ positionals, options, json }) {
     const file = positionals[0]!;
     const build: Build = choiceOption(options.build, 'build', ['plain', 'fma']) ?? defaultBuild();
-    const weightType = choiceOption(options.weights, 'weights', ['float32', 'int8']);
+    const weightType = choiceOption(options.weights, 'weights', weightTypes);
     const model = readModelFile(file);
     const { graph } = model;
     const feeds = feedsOf(graph, options.shape ?? [], options.value ?? []);

@@ -16,6 +16,7 @@ import { broadcast } from './broadcast.js';
 import { builtin } from './builtin.js';
 import { conv } from './conv.js';
 import { gemm } from './gemm.js';
+import { half } from './half.js';
 import { int8 } from './int8.js';
 import { integer } from './integer.js';
 import { movement } from './movement.js';
@@ -38,6 +39,7 @@ export const abi = {
   ...builtin,
   ...conv,
   ...gemm,
+  ...half,
   ...int8,
   ...integer,
   ...movement,

@@ -3,7 +3,9 @@ import type { Fields } from './abi.js';
 import { epilogueFields, type MatrixView } from './gemm.js';
 
 /** How the weights of matrix products and recurrent layers may be kept. */
-export type WeightType = 'float32' | 'int8';
+export type WeightType = 'float32' | 'float16' | 'int8';
+
+export const weightTypes: readonly WeightType[] = ['float32', 'float16', 'int8'];
 
 export const int8 = {
   quantizeRows: {

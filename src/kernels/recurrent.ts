@@ -30,6 +30,7 @@ const stepFields = {
   rScales: 'ptr',
   quantized: 'ptr',
   rowScales: 'ptr',
+  factor: 'f32',
 } as const satisfies Fields;
 
 export const recurrent = {

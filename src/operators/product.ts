@@ -2,6 +2,7 @@
 // picture it: pack what is not constant, then one gemm step over (batch, chunk of rows, B panel). Constant matrices are
 // packed once a model. Also the reference product, in double precision.
 import { packColumnPanels, packedSizeB, packRowPanels } from '../kernels/gemm.js';
+import { halfExponent, halfFactor, halfSize, MOST_HALF_TERMS, packHalf } from '../kernels/half.js';
 import { activationLimit, int8Sizes, MOST_TERMS, packInt8 } from '../kernels/int8.js';
 import { heightFor } from '../kernels/tile.js';
 import { decode } from '../tensor/convert.js';
@@ -128,6 +129,11 @@ export function lowerProduct(call: LowerCall<unknown>, p: Product): void {
     lowerInt8(call, p, rounded);
     return;
   }
+  const halved = placeHalf(call, p.b, k, n);
+  if (halved !== undefined) {
+    lowerHalf(call, p, halved);
+    return;
+  }
   lowerPacked(call, { ...p, a: placeA(call, p.a, m, k), b: placeB(call, p.b, k, n) });
 }
 
@@ -175,7 +181,7 @@ export function lowerPacked(call: LowerCall<unknown>, p: PackedProduct): void {
 }
 
 /** Weights fewer than these stay as they are: nothing would be gained. */
-const LEAST_INT8 = 1024;
+const LEAST_ROUNDED = 1024;
 
 /** Weights rounded to int8, and the scales of their columns. */
 export interface Int8Weights {
@@ -186,7 +192,7 @@ export interface Int8Weights {
 /** Where B lies packed as int8, if it is a weight, large enough, and the model is to be compiled so. */
 export function placeInt8(call: LowerCall<unknown>, b: Operand, k: number, n: number): Int8Weights | undefined {
   const { value } = call.input(b.input);
-  if (call.weights !== 'int8' || value === undefined || k * n < LEAST_INT8 || k > MOST_TERMS) return undefined;
+  if (call.weights !== 'int8' || value === undefined || k * n < LEAST_ROUNDED || k > MOST_TERMS) return undefined;
   const each = int8Sizes(k, n);
   const scalesAt = b.matrices * each.weights;
   const both = call.constant(asKey('int8', b, k, n), scalesAt + b.matrices * each.scales, (bytes) => {
@@ -203,6 +209,68 @@ export function placeInt8(call: LowerCall<unknown>, b: Operand, k: number, n: nu
     call.rounded(b.input, { max: most, mean: sum / b.matrices });
   });
   return { weights: both, scales: offsetBy(both, scalesAt) };
+}
+
+/** Weights rounded to float16, and what makes their bits floats again. */
+export interface HalfWeights {
+  readonly weights: Address;
+  readonly factor: number;
+}
+
+/** Where B lies packed as float16, if it is a weight, finite, large enough, and the model is to be compiled so. */
+export function placeHalf(call: LowerCall<unknown>, b: Operand, k: number, n: number): HalfWeights | undefined {
+  const { value } = call.input(b.input);
+  if (call.weights !== 'float16' || value === undefined || k * n < LEAST_ROUNDED || k > MOST_HALF_TERMS)
+    return undefined;
+  const data = decode(value);
+  let peak = 0;
+  for (let i = 0; i < data.length; i++) peak = Math.max(peak, Math.abs(data[i]!));
+  const exponent = halfExponent(peak);
+  if (exponent === undefined) return undefined;
+  const each = halfSize(k, n);
+  const weights = call.constant(asKey('float16', b, k, n), b.matrices * each, (bytes) => {
+    let most = 0;
+    let sum = 0;
+    for (let i = 0; i < b.matrices; i++) {
+      const into = new Uint16Array(bytes.buffer, bytes.byteOffset + i * each, each / 2);
+      const error = packHalf(into, { data, offset: i * b.stride, row: b.row, column: b.column }, k, n, exponent);
+      most = Math.max(most, error.max);
+      sum += error.mean;
+    }
+    call.rounded(b.input, { max: most, mean: sum / b.matrices });
+  });
+  return { weights, factor: halfFactor(exponent) };
+}
+
+function lowerHalf(call: LowerCall<unknown>, p: Product, { weights, factor }: HalfWeights): void {
+  const { m, n, k, batches = 1 } = p;
+  const chunk = chunkRows(k);
+  const height = heightFor(call.tile, m);
+  // Blocks of 60 rows of products, and a panel of weights as floats.
+  call.threadScratch(60 * 32 + k * 32);
+  call.step(
+    'gemmHalf',
+    {
+      ...epilogueParams(p.epilogue),
+      a: placeA(call, p.a, m, k, height),
+      b: weights,
+      c: p.c,
+      batches,
+      aIndex: p.aIndex ?? [0],
+      bIndex: p.bIndex ?? [0],
+      m,
+      n,
+      k,
+      chunk,
+      height,
+      factor,
+    },
+    {
+      units: batches * Math.ceil(m / chunk) * Math.ceil(n / 8),
+      grain: Math.ceil(grainOf(2 * Math.min(m, chunk) * 8 * k) / 4) * 4,
+      flops: 2 * batches * m * n * k,
+    },
+  );
 }
 
 /** Rows as integers, packed, and their scales. */

@@ -11,7 +11,7 @@ import { heightFor } from '../kernels/tile.js';
 import { decode } from '../tensor/convert.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { type Address, type LowerCall, offsetBy, type ReferenceCall, type Work } from './operator.js';
-import { grainOf, placeA, placeB, placeInt8, quantizedRows, quantizeRows } from './product.js';
+import { grainOf, placeA, placeB, placeHalf, placeInt8, quantizedRows, quantizeRows } from './product.js';
 import { lowerProjection } from './projection.js';
 import { B, INITIAL_H, LENGTHS, R, type RecurrentAttributes, type RecurrentShape, W, X } from './recurrent-shape.js';
 import { fromNumbers } from './reference.js';
@@ -113,6 +113,7 @@ export type StepParams = ReturnType<typeof stepParams> & {
   readonly rScales: Address | 0;
   readonly quantized: Address | 0;
   readonly rowScales: Address | 0;
+  readonly factor: number;
 };
 
 function stepParams(
@@ -168,7 +169,8 @@ export function lowerRecurrent(
   // Every gate is a matrix of its own, so that panels never straddle two.
   const gateMatrices = { input: R, matrices: directions * gates, stride: hidden * hidden, row: 1, column: hidden };
   const rounded = placeInt8(call, gateMatrices, hidden, hidden);
-  const r = rounded?.weights ?? placeB(call, gateMatrices, hidden, hidden);
+  const halved = placeHalf(call, gateMatrices, hidden, hidden);
+  const r = rounded?.weights ?? halved?.weights ?? placeB(call, gateMatrices, hidden, hidden);
   // A state that is rounded before it is multiplied lies as it is between steps: a panel is one row.
   const height = rounded === undefined ? heightFor(call.tile, batch) : 1;
   const size = directions * batch * hidden;
@@ -183,7 +185,7 @@ export function lowerRecurrent(
     : placeZeros(call, size);
   const both = call.scratch(2 * size * 4);
   const states = [first, both, offsetBy(both, size * 4)];
-  call.threadScratch(STEP_SCRATCH);
+  call.threadScratch(STEP_SCRATCH + (halved === undefined ? 0 : hidden * 32));
   const work: Work = {
     units: directions * Math.ceil(hidden / 8),
     grain: grainOf(2 * batch * gates * 8 * hidden),
@@ -194,13 +196,14 @@ export function lowerRecurrent(
   const multiplied = (state: Address) => {
     if (quantized !== undefined) quantizeRows(call, state, stack, batch, hidden, quantized);
   };
-  const int8 = {
+  const rounding = {
     rScales: rounded?.scales ?? 0,
     quantized: quantized?.packed ?? 0,
     rowScales: quantized?.scales ?? 0,
+    factor: halved?.factor ?? 0,
   } as const;
   for (let t = 0; t < times; t++) {
-    const params = { ...stepParams(call, s, g, r, states, t), height, width: call.tile.width, ...int8 };
+    const params = { ...stepParams(call, s, g, r, states, t), height, width: call.tile.width, ...rounding };
     multiplied(params.hIn);
     step(params, work, t, multiplied);
   }

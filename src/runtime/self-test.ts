@@ -124,6 +124,25 @@ const probes: readonly Probe[] = [
     attributes: { hidden_size: int(33) },
     weights: 'int8' as const,
   })),
+  ...[1, 2, 8].map((m) => ({
+    op: 'MatMul',
+    inputs: [
+      [m, 33],
+      [33, 43],
+    ],
+    weights: 'float16' as const,
+  })),
+  ...[1, 3].map((batch) => ({
+    op: 'GRU',
+    inputs: [
+      [3, batch, 11],
+      [1, 99, 11],
+      [1, 99, 33],
+      [1, 198],
+    ],
+    attributes: { hidden_size: int(33) },
+    weights: 'float16' as const,
+  })),
   {
     op: 'GRU',
     inputs: [

@@ -4,6 +4,7 @@ import * as assert from 'uvu/assert';
 import { Program } from '../../src/compiler/program.js';
 import type { Attribute, Graph, Node } from '../../src/graph/graph.js';
 import type { Kernel } from '../../src/kernels/abi.js';
+import type { WeightType } from '../../src/kernels/int8.js';
 import { type Build, bindKernels, canRun, compileKernelsSync, type Kernels } from '../../src/kernels/module.js';
 import { interpret } from '../../src/operators/evaluate.js';
 import type { HostValue } from '../../src/operators/operator.js';
@@ -90,7 +91,7 @@ export interface RunOptions {
   readonly kernels?: boolean;
   readonly fuse?: boolean;
   readonly winograd?: boolean;
-  readonly weights?: 'float32' | 'int8';
+  readonly weights?: WeightType;
   /** Every step in small pieces, in another order. */
   readonly divide?: boolean;
 }

@@ -28,7 +28,7 @@ const model: Model = {
 
 const engine = new Engine({ threads: 2 });
 
-async function answer(weights: 'float32' | 'int8', threads = 1): Promise<Float32Array> {
+async function answer(weights: 'float32' | 'float16' | 'int8', threads = 1): Promise<Float32Array> {
   const m = await engine.load(writeModel(model), { weights, configuration: [{ instances: 1, threads, batch: 1 }] });
   const { y } = await m.run({ x: noise([3, 64], 2) });
   await m.close();
@@ -37,11 +37,16 @@ async function answer(weights: 'float32' | 'int8', threads = 1): Promise<Float32
 
 test('answers are near, and do not depend on threads', async () => {
   const want = await answer('float32');
-  const got = await answer('int8');
   const size = Math.sqrt(want.reduce((s, v) => s + v * v, 0) / want.length);
-  const error = Math.sqrt(got.reduce((s, v, i) => s + (v - want[i]!) ** 2, 0) / want.length);
-  assert.ok(error > 0 && error < 0.01 * size, `error ${error} of ${size}`);
-  assert.equal(await answer('int8', 2), got);
+  for (const [weights, bound] of [
+    ['float16', 0.0005],
+    ['int8', 0.01],
+  ] as const) {
+    const got = await answer(weights);
+    const error = Math.sqrt(got.reduce((s, v, i) => s + (v - want[i]!) ** 2, 0) / want.length);
+    assert.ok(error > 0 && error < bound * size, `${weights}: error ${error} of ${size}`);
+    assert.equal(await answer(weights, 2), got);
+  }
 });
 
 test('other types are refused', async () => {
