@@ -2,6 +2,7 @@
 import { type Dim, type Graph, type Node, subgraphsOf, type ValueInfo, type ValueType } from '../graph/graph.js';
 import { weightTypes } from '../kernels/int8.js';
 import { type Build, defaultBuild } from '../kernels/module.js';
+import { ignoredIn } from '../operators/evaluate.js';
 import { findOperator } from '../operators/registry.js';
 import { type Batching, batchingOf } from '../serving/batching.js';
 import { formatType } from '../serving/feeds.js';
@@ -55,6 +56,7 @@ because they come after a cut.`,
     const { graph } = model;
     const feeds = feedsOf(graph, options.shape ?? [], options.value ?? []);
     const unsupported = unsupportedNodes(graph);
+    const ignored = ignoredIn(graph);
     let compilation: Compilation | undefined;
     /** Why the shapes that were assumed cannot be. */
     let impossible: string | undefined;
@@ -88,6 +90,7 @@ because they come after a cut.`,
             : { build, shapes: Object.fromEntries([...feeds].map(([n, f]) => [n, f.dims])), ...compiled },
         batching: batching ?? null,
         unsupported,
+        ignored,
         ...(impossible === undefined ? {} : { impossible }),
       });
       return 0;
@@ -111,6 +114,11 @@ because they come after a cut.`,
     if (impossible !== undefined) {
       print();
       print(`Not compiled: with open dimensions taken as 1, ${impossible}. Give the shapes: --shape NAME=D,D,…`);
+    }
+    if (ignored.length > 0) {
+      print();
+      print('Attributes that operators do not have, ignored:');
+      for (const line of ignored) print(`  ${line}`);
     }
     if (unsupported.length > 0) {
       print();

@@ -49,6 +49,14 @@ export function either<T, U>(spec: AttributeSpec<T>, other: AttributeSpec<U>): A
   return { ...spec, or: other.kind };
 }
 
+/** Hints of old versions that change no result. */
+const harmless = new Set(['consumed_inputs', 'broadcast']);
+
+/** The attributes of a node that its operator does not have: a typing error, or an extension of another engine. */
+export function unknownAttributes(node: Node, specs: AttributeSpecs): string[] {
+  return Object.keys(node.attributes).filter((name) => !Object.hasOwn(specs, name) && !harmless.has(name));
+}
+
 /** Reads a node's attributes by an operator's specs. */
 export function parseAttributes(node: Node, specs: AttributeSpecs): Record<string, unknown> {
   const values: Record<string, unknown> = {};

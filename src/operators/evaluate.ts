@@ -1,12 +1,12 @@
 // Applying operators to nodes: the call objects that `infer` and `reference` receive, and the reference interpreter that
 // runs a whole graph node by node. The interpreter is the oracle of every other engine; the compiler folds constants and
 // the runtime falls back through the same calls.
-import { capturesOf, type Graph, type Node } from '../graph/graph.js';
+import { capturesOf, type Graph, type Node, subgraphsOf } from '../graph/graph.js';
 import { decode } from '../tensor/convert.js';
 import { type ErrorCode, formatNode, formatShape, SkepError } from '../tensor/errors.js';
 import { sameShape } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';
-import { parseAttributes } from './attributes.js';
+import { parseAttributes, unknownAttributes } from './attributes.js';
 import {
   callError,
   type HostValue,
@@ -42,6 +42,25 @@ export function resolve(node: Node): Resolved {
   const found = { operator, attributes: parseAttributes(node, operator.attributes) };
   resolved.set(node, found);
   return found;
+}
+
+/**
+ * What of a graph is not heeded, a line a node: attributes that operators do not have. onnxruntime refuses such models;
+ * here they run, and this is said once.
+ */
+export function ignoredIn(graph: Graph): string[] {
+  return graph.nodes.flatMap((node) => {
+    const inside = subgraphsOf(node).flatMap(([, g]) => ignoredIn(g));
+    let operator: Operator;
+    try {
+      operator = findOperator(node);
+    } catch {
+      return inside;
+    }
+    const unknown = unknownAttributes(node, operator.attributes);
+    if (unknown.length === 0) return inside;
+    return [`${formatNode(node)}: ${unknown.map((n) => `'${n}'`).join(', ')}`, ...inside];
+  });
 }
 
 abstract class CallBase {

@@ -6,7 +6,7 @@ import type { CompileOptions } from '../compiler/plan.js';
 import { Program } from '../compiler/program.js';
 import type { Model, ValueInfo } from '../graph/graph.js';
 import { readModel } from '../onnx/reader.js';
-import { resolve } from '../operators/evaluate.js';
+import { ignoredIn, resolve } from '../operators/evaluate.js';
 import { type ErrorCode, SkepError } from '../tensor/errors.js';
 
 /** Where a model comes from, as an instance gets it. */
@@ -21,6 +21,8 @@ export interface ModelInfo {
   readonly opsets: ReadonlyMap<string, number>;
   readonly producer: string;
   readonly metadata: ReadonlyMap<string, string>;
+  /** Attributes that operators do not have, by node. */
+  readonly ignored: readonly string[];
 }
 
 /** An error as it crosses threads. */
@@ -87,7 +89,7 @@ export function infoOf(model: Model): ModelInfo {
     // Old files list every weight as an input too.
     .filter((v) => model.irVersion >= 4 || !graph.initializers.has(v.name))
     .map((v) => ({ ...v, optional: graph.initializers.has(v.name) }));
-  return { inputs, outputs: graph.outputs, opsets, producer, metadata };
+  return { inputs, outputs: graph.outputs, opsets, producer, metadata, ignored: ignoredIn(graph) };
 }
 
 /** Makes the program an instance runs. */

@@ -153,6 +153,14 @@ export class Engine {
         ...{ auto, objective, slo },
       });
       this.#models.add(model);
+      const { ignored } = info;
+      if (ignored.length > 0) {
+        const more = ignored.length > 3 ? ` and ${ignored.length - 3} more nodes` : '';
+        const said = `${ignored.slice(0, 3).join('; ')}${more}`;
+        process.emitWarning(`model '${name}': attributes that operators do not have are ignored: ${said}`, {
+          type: 'SkepWarning',
+        });
+      }
       return model;
     } catch (error) {
       // A model that does not load has written nothing.

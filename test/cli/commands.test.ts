@@ -145,6 +145,14 @@ test('inspect says what is not supported', async () => {
   assert.match(out, /Not supported:\n {2}NoSuchOperator 'the-node'/);
 });
 
+test('inspect says which attributes are ignored', async () => {
+  const model = binaryModel('MatMul');
+  const nodes = model.graph.nodes.map((n) => ({ ...n, attributes: { colour: { kind: 'int' as const, value: 3 } } }));
+  writeFileSync(at('tinted.onnx'), writeModel({ ...model, graph: { ...model.graph, nodes } }));
+  const { out } = await skep('inspect', at('tinted.onnx'));
+  assert.match(out, /ignored:\n {2}MatMul 'the-node': 'colour'/);
+});
+
 test('what the system refuses is said in words, with the file', async () => {
   const fed = ['-i', 'a=[[1,2]]', '-i', 'b=[[1,2],[3,4]]'];
   for (const [words, said] of [

@@ -1,8 +1,9 @@
-import { getEventListeners } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { GraphBuilder } from '../../src/graph/builder.js';
 import { Engine, SkepError, Tensor } from '../../src/index.js';
+import { readModel } from '../../src/onnx/reader.js';
 import { writeModel } from '../../src/onnx/writer.js';
 import { chain, plusOne } from '../models.js';
 
@@ -51,6 +52,19 @@ test('takes any object with the face of a tensor', async () => {
   const model = await engine.load(plusOne());
   const { y } = await model.run({ x: { type: 'float32', data: new Float32Array([1]), dims: [1] } });
   assert.is(y.data[0], 2);
+  await model.close();
+});
+
+test('attributes that an operator does not have are ignored, with a warning', async () => {
+  const builder = readModel(plusOne());
+  const nodes = builder.graph.nodes.map((n, i) =>
+    i > 0 ? n : { ...n, name: 'first', attributes: { ...n.attributes, colour: { kind: 'int' as const, value: 3 } } },
+  );
+  const warned = once(process, 'warning');
+  const model = await engine.load(writeModel({ ...builder, graph: { ...builder.graph, nodes } }), { name: 'tinted' });
+  const [warning] = (await warned) as [Error];
+  assert.match(warning.message, /model 'tinted': .* ignored: \w+ 'first': 'colour'$/);
+  assert.is((await model.run({ x: vector(1) })).y.data[0], 2);
   await model.close();
 });
 

@@ -1,6 +1,6 @@
 // Cases of quantized operators, asymmetric and per channel: exact to the last bit wherever the specification is.
 import { Tensor } from '../../../src/tensor/tensor.js';
-import { attributes, type Family, type Generator } from './generator.js';
+import { attributes, type Family, type Generator, type Made } from './generator.js';
 
 export type Byte = 'uint8' | 'int8';
 
@@ -48,6 +48,24 @@ export function matrices(g: Generator) {
   const [m, k, n] = [g.int(1, 9), g.int(1, 9), g.int(1, 20)];
   const batch = g.dims(0, 2, 3, false);
   return { a: [...batch, m, k], b: g.chance(0.5) ? [k, n] : [...batch, k, n], n };
+}
+
+/** Integers of 4 bits, one scale for all, one a slice, or one a block. Only inside: they are constants of the model. */
+function small(g: Generator, quantize: boolean): Made {
+  const type = g.pick(['int4', 'uint4'] as const);
+  const dims = g.dims(1, 3, 6, false);
+  const axis = g.int(0, dims.length - 1);
+  const block = g.maybe(() => g.int(1, dims[axis]!), 0.4);
+  const per = g.chance(0.4) ? [dims[axis]!] : [];
+  const scales = block === undefined ? per : dims.with(axis, Math.ceil(dims[axis]! / block));
+  const codes = (d: readonly number[]) => (type === 'int4' ? g.tensor(type, d, -8, 7) : g.tensor(type, d, 0, 15));
+  const zero = quantize || g.chance(0.5) ? codes(scales) : undefined;
+  const x = quantize ? g.tensor('float32', dims, -9, 9) : codes(dims);
+  return {
+    inputs: trimmed([x, scale(g, scales), zero]),
+    attributes: attributes({ axis, block_size: block }),
+    constants: quantize ? [2] : [0, ...(zero ? [2] : [])],
+  };
 }
 
 export const quantized: Family = {
@@ -113,6 +131,7 @@ export const quantized: Family = {
     outputs: 3,
   }),
   QuantizeLinear: (g, opset) => {
+    if (opset >= 21 && g.chance(0.4)) return small(g, true);
     const x = g.tensor('float32', g.dims(1, 4), -100, 100);
     const axis = g.axis(x.dims.length);
     const per = opset >= 13 && g.chance(0.5) ? [x.dims.at(axis)!] : [];
@@ -123,6 +142,7 @@ export const quantized: Family = {
     };
   },
   DequantizeLinear: (g, opset) => {
+    if (opset >= 21 && g.chance(0.4)) return small(g, false);
     const type = g.pick(['uint8', 'int8', 'int32'] as const);
     const dims = g.dims(1, 4);
     const make = (d: readonly number[]) => (type === 'int32' ? g.tensor(type, d, -999, 999) : bytes(g, type, d));
