@@ -25,10 +25,17 @@ export const leftOut: readonly (readonly [string, string])[] = [
     'tensors of strings at inputs and outputs, in StringConcat, StringSplit, StringNormalizer, RegexFullMatch, Cast, Equal, Where, Unique and everything that moves elements. RegexFullMatch reads its pattern as JavaScript does, which shares with RE2 what models use.',
   ],
   ['ImageDecoder', 'decoding files is left to libraries (pngjs, @cwasm/jpeg-turbo): feed pixels.'],
-  ['Sparse tensors', 'sparse initializers and Constant’s `sparse_value` are refused: export them dense.'],
+  [
+    'Sparse tensors',
+    'sparse initializers and values of Constant are made dense when the file is read; inputs cannot be sparse.',
+  ],
   [
     'Random numbers',
     'are Skep’s own generator’s: the specification fixes none. With `seed` they are the same each time.',
+  ],
+  [
+    'Options of `com.microsoft`',
+    'Attention with `do_rotary` or a buffer shared by past and present; MultiHeadAttention with `past_sequence_length` or `cache_indirection`; GroupQueryAttention with a quantized cache; MatMulNBits with `g_idx`; FusedMatMul with `transBatchA` or `transBatchB`; `channels_last` pools. Each is refused by name.',
   ],
   ['DeformConv', 'of two spatial dimensions; others are refused.'],
 ];
