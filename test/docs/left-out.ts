@@ -27,7 +27,7 @@ export const leftOut: readonly (readonly [string, string])[] = [
   ['ImageDecoder', 'decoding files is left to libraries (pngjs, @cwasm/jpeg-turbo): feed pixels.'],
   [
     'Sparse tensors',
-    'sparse initializers and values of Constant are made dense when the file is read; inputs cannot be sparse.',
+    'sparse initializers are made dense when the file is read; Constant’s `sparse_value` is refused, and inputs cannot be sparse.',
   ],
   [
     'Random numbers',
