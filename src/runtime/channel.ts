@@ -223,10 +223,10 @@ export class Channel {
     return Atomics.load(this.#words, BELL);
   }
 
-  /** Waits until the bell is another than `heard`. */
-  sleep(heard: number): void {
+  /** Waits until the bell is another than `heard`, or so many milliseconds. */
+  sleep(heard: number, most = Number.POSITIVE_INFINITY): void {
     Atomics.add(this.#words, SLEEPERS, 1);
-    Atomics.wait(this.#words, BELL, heard);
+    Atomics.wait(this.#words, BELL, heard, most);
     Atomics.sub(this.#words, SLEEPERS, 1);
   }
 

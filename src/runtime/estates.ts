@@ -42,6 +42,11 @@ export class Estates {
     }
   }
 
+  /** What a place has is nobody's any more: the caller may still be reading an answer there. */
+  abandon(place: number): void {
+    this.#words[place * PLACE] = 0;
+  }
+
   /** What a place has, but for what must stay as it is. */
   extents(place: number, kept: readonly Extent[] = []): Extent[] {
     const w = this.#words;

@@ -35,10 +35,11 @@ export class Answers {
     this.#first = 0;
   }
 
-  /** Frees all that the caller has taken. */
-  reclaim(): void {
+  /** Frees all that the caller has taken. True when nothing is held any more. */
+  reclaim(): boolean {
     this.#held = this.#held.slice(this.#first).filter((answer) => !this.#free(answer));
     this.#first = 0;
+    return this.#held.length === 0;
   }
 
   #free({ slot, generation, address }: Answer): boolean {

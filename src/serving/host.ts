@@ -200,7 +200,11 @@ export class Host {
 
   /** Changes the instances; resolves when the new ones serve. One change after another. */
   configure(groups: readonly ServedGroup[]): Promise<void> {
-    const change = this.#changes.then(() => this.#serve(groups));
+    return this.#change(() => this.#serve(groups));
+  }
+
+  #change(work: () => Promise<void>): Promise<void> {
+    const change = this.#changes.then(work);
     this.#changes = change.catch(() => {});
     return change;
   }
@@ -480,8 +484,8 @@ export class Host {
       this.#break(new SkepError('INTERNAL', `${error.message}, like ${MOST_DEATHS} before it`, { cause: error }));
       return;
     }
-    // Counted from the groups that are wanted then, which may be others.
-    this.configure(this.#groups).then(
+    // Those that are wanted when its turn has come, which may be others.
+    this.#change(() => this.#serve(this.#groups)).then(
       () => this.listener?.onReplaced(error),
       (cause: SkepError) => {
         if (this.#ending || this.#broken !== undefined) return;

@@ -346,6 +346,7 @@ export class Instances {
     // It may have been woken for something that now another must do.
     this.#options.channel.ring(Number.POSITIVE_INFINITY);
     if (instance.task !== 'serve' || !instance.leaves) return;
+    this.#estates.abandon(instance.place);
     this.#orphaned.add(instance.place);
     instance.failure ??= new SkepError('INTERNAL', `a thread ended with code ${code}`);
     this.#listener.onDead(instance, instance.failure);

@@ -59,8 +59,9 @@ export interface Server {
   serve(): void;
 }
 
-/** Milliseconds that warming up may take. */
+/** Milliseconds that warming up may take, and between two looks whether a retired instance's answers have been taken. */
 const WARM_UP = 1000;
+const LINGER = 10;
 
 export function server(parts: InstanceParts): Server {
   const puller = new Puller(parts);
@@ -79,10 +80,12 @@ function serve(parts: InstanceParts, puller: Puller): void {
     if (turn.wake) parts.wake();
     if (turn.more) channel.ring(1);
     if (turn.slots.length > 0) done = puller.run(turn);
-    else if (closing || turn.retired) return;
     else {
-      puller.rest();
-      channel.sleep(heard);
+      // Its memory is another's when it has gone. An answer of its may be waiting still for what another instance has of
+      // the request, or for the caller; nobody rings when that is over.
+      const free = puller.rest();
+      if (closing || (turn.retired && free)) return;
+      channel.sleep(heard, turn.retired ? LINGER : undefined);
     }
   }
 }
@@ -143,9 +146,9 @@ class Puller implements Admitting {
     }
   }
 
-  /** Before sleeping: gives memory back. */
-  rest(): void {
-    this.#answers.reclaim();
+  /** Before sleeping: gives memory back. True when no answer is held any more. */
+  rest(): boolean {
+    return this.#answers.reclaim();
   }
 
   /** Makes plans for batches of a sample's rows, up to `rows`: the largest first, for as long as it may take. */
