@@ -22,13 +22,13 @@ export interface CellPart {
   /** 8 words that stand for its cell type; undefined: it shares no task. */
   readonly digest: Int32Array | undefined;
   readonly length: number;
-  /** Rows of a batch that a node fills. */
+  /** Rows of a batch, of those that a task may have so many of. */
   readonly rows: number;
   readonly order: Order;
   /** Nodes of a chain that goes stepwise behind it that one of its nodes feeds, and nodes it needs of the one before it. */
   readonly chunk: number;
   readonly needs: number;
-  /** As `rows`, but 0 for a recurrence. */
+  /** Rows that a node computes; 0 for a recurrence. */
   readonly rowsAtOnce: number;
 }
 

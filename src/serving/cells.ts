@@ -290,15 +290,15 @@ function partOf(stage: Stage): CellRequest['parts'][number] {
   const { length, order } = stage;
   switch (stage.kind) {
     case 'rows': {
-      const rows = stage.chunk * stage.rows;
+      const rowsAtOnce = stage.chunk * stage.rows;
       return {
         digest: words(stage.type),
         length,
-        rows,
+        rows: stage.rows,
         order,
         chunk: stage.chunk,
         needs: stage.chunk,
-        rowsAtOnce: rows,
+        rowsAtOnce,
       };
     }
     case 'steps':

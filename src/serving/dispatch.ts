@@ -61,7 +61,7 @@ export interface Admitted {
   /** 8 words that stand for its kind; undefined: it runs alone. */
   readonly digest: Int32Array | undefined;
   readonly rows: number;
-  /** It is cut into cells; where there is no room for that it runs in one piece. */
+  /** It is cut into cells; where there is no room for that it runs alone. */
   readonly cells?: CellRequest | undefined;
 }
 
@@ -370,7 +370,7 @@ export class Dispatch {
   #learn(type: number, { rows, milliseconds, steps }: NonNullable<Done['measured']>): void {
     const s = this.#scheduler;
     const limits = steps === undefined ? undefined : this.#pace.sample(type, rows, milliseconds, steps);
-    if (limits?.rows !== undefined) s.setMaxBatch(type, Math.min(limits.rows, LARGEST));
+    if (limits?.chains !== undefined) s.setMaxBatch(type, Math.min(limits.chains, LARGEST));
     else s.setMaxBatch(type, this.#growth.sample(type, rows, milliseconds / (steps ?? 1)));
     if (limits !== undefined) s.setMaxSteps(type, limits.steps);
   }

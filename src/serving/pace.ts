@@ -10,7 +10,7 @@ export const PACE_NUMBERS = 2;
 
 /** Milliseconds a task should last at most where it has a choice. */
 const TASK = 0.3;
-const MOST_STEPS = 64;
+const MOST_STEPS = 128;
 /** How fast a longer time is believed. */
 const BELIEF = 0.1;
 
@@ -21,17 +21,22 @@ export class Pace {
     this.#numbers = numbers;
   }
 
-  /** A type of which nothing is known. `rows` of a batch that a node of its chain fills; 0: it is a recurrence. */
+  /** A type of which nothing is known. `rows` that a node of its chain computes; 0: it is a recurrence. */
   start(type: number, rows = 0): void {
     this.#numbers[type * PACE_NUMBERS + ROWS] = rows;
     this.#numbers[type * PACE_NUMBERS + PACE] = 0;
   }
 
   /**
-   * A task had so many rows, at each of so many nodes of its chains in turn, and took so long. Gives how many nodes a task
-   * may have from now on, and how many rows, unless it is a recurrence.
+   * A task computed so many rows, for chains of up to so many nodes, and took so long. Gives how many nodes of a chain a
+   * task may have from now on, and, unless it is a recurrence, how many chains.
    */
-  sample(type: number, rows: number, milliseconds: number, steps: number): { steps: number; rows: number | undefined } {
+  sample(
+    type: number,
+    rows: number,
+    milliseconds: number,
+    steps: number,
+  ): { steps: number; chains: number | undefined } {
     const n = this.#numbers;
     const at = type * PACE_NUMBERS;
     const each = n[at + ROWS]!;
@@ -41,7 +46,7 @@ export class Pace {
     const pace = before === 0 || measured < before ? measured : before + BELIEF * (measured - before);
     n[at + PACE] = pace;
     const fit = (x: number, most: number) => Math.max(1, Math.min(most, Math.floor(TASK / x)));
-    if (each === 0) return { steps: fit(pace, MOST_STEPS), rows: undefined };
-    return { steps: fit(pace * each, MOST_STEPS), rows: Math.max(each, fit(pace, 1 << 16)) };
+    if (each === 0) return { steps: fit(pace, MOST_STEPS), chains: undefined };
+    return { steps: fit(pace * each, MOST_STEPS), chains: fit(pace * each, 1 << 16) };
   }
 }

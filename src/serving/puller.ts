@@ -129,12 +129,12 @@ class Puller implements Admitting {
   /** Reads a request and says what it is to the scheduler. Under the lock: it must not fail, and must be quick. */
   readonly admit = (slot: number): Admitted => {
     if (!this.#parts.dispatch.merges) return { digest: undefined, rows: 1 };
+    const cells = this.#cells.possible ? this.#cells.admit(this.#request(slot, false)) : undefined;
+    if (cells !== undefined) return { digest: undefined, rows: 1, cells };
     const request = this.#request(slot, true);
-    const cells = this.#cells.possible ? this.#cells.admit(request) : undefined;
-    if (cells === undefined) this.#read.set(slot, request);
+    this.#read.set(slot, request);
     const { kind } = request;
-    if (kind === undefined) return { digest: undefined, rows: 1, cells };
-    return { digest: this.#digest(kind.key), rows: kind.rows, cells };
+    return kind === undefined ? { digest: undefined, rows: 1 } : { digest: this.#digest(kind.key), rows: kind.rows };
   };
 
   /** Memory for all instances' requests that are cut. It is nobody's own, and stays when this instance ends. */
