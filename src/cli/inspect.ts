@@ -1,10 +1,14 @@
 // skep inspect: what a model is, and what it becomes when compiled for concrete shapes. Nothing is computed.
+
+import { describeStages, type Uncut } from '../compiler/cell-stages.js';
+import { Cutter } from '../compiler/cells.js';
 import { type Dim, type Graph, type Node, subgraphsOf, type ValueInfo, type ValueType } from '../graph/graph.js';
 import { weightTypes } from '../kernels/int8.js';
 import { type Build, defaultBuild } from '../kernels/module.js';
 import { ignoredIn } from '../operators/evaluate.js';
 import { findOperator } from '../operators/registry.js';
 import { type Batching, batchingOf } from '../serving/batching.js';
+import { timeAxes } from '../serving/cells.js';
 import { formatType } from '../serving/feeds.js';
 import { formatShape, SkepError } from '../tensor/errors.js';
 import { bytesOf, Tensor } from '../tensor/tensor.js';
@@ -71,6 +75,7 @@ because they come after a cut.`,
       }
     }
     const batching = unsupported.length === 0 ? batchingFor(graph, feeds) : undefined;
+    const cells = unsupported.length === 0 ? cellsFor(graph, feeds) : undefined;
     const weights = weightsOf(graph);
     if (json) {
       const { operators, ...compiled } = compilation ?? { operators: undefined };
@@ -89,6 +94,7 @@ because they come after a cut.`,
             ? null
             : { build, shapes: Object.fromEntries([...feeds].map(([n, f]) => [n, f.dims])), ...compiled },
         batching: batching ?? null,
+        cells: cells ?? null,
         unsupported,
         ignored,
         ...(impossible === undefined ? {} : { impossible }),
@@ -103,7 +109,11 @@ because they come after a cut.`,
     for (const o of graph.outputs) print(`  output    ${o.name}: ${typeInWords(o.type)}`);
     print(`  weights   ${formatBytes(weights.bytes)} in ${weights.tensors} tensors`);
     print(`  nodes     ${countNodes(graph)}`);
-    if (batching !== undefined) print(`  batching  ${batchingInWords(batching)}`);
+    if (cells !== undefined && 'why' in cells) print(`  cells     not cut into steps: ${cells.why}`);
+    else if (cells !== undefined)
+      for (const [i, stage] of cells.stages.entries()) print(`  ${i === 0 ? 'cells' : '     '}     ${i + 1}. ${stage}`);
+    if (batching !== undefined && (cells === undefined || 'why' in cells))
+      print(`  batching  ${batchingInWords(batching)}`);
     print();
     if (compilation === undefined)
       printRows(
@@ -165,6 +175,36 @@ function batchingFor(graph: Graph, feeds: ReadonlyMap<string, InspectedFeed>): B
     return feed && { name, type: feed.type, dims: feed.dims, ...(feed.value !== undefined && { value: feed.value }) };
   });
   return batchingOf(graph, inputs, given);
+}
+
+/** Times of a sequence whose length is left open. */
+const TIMES = 16;
+
+/** How requests of a recurrent model are cut, or why not; undefined for other models. */
+function cellsFor(
+  graph: Graph,
+  feeds: ReadonlyMap<string, InspectedFeed>,
+): { readonly stages: readonly string[] } | Uncut | undefined {
+  const inputs = realInputs(graph);
+  const axes = timeAxes(inputs);
+  const cutter = new Cutter(graph, axes);
+  if (!cutter.recurrent) return undefined;
+  const wanted = graph.outputs.map((o) => o.name);
+  let first: Uncut | undefined;
+  // An open dimension may be the time: each that may is tried.
+  for (const times of [new Map<string, number>(), ...axes]) {
+    const fed = [...feeds].map(([name, { type, dims, assumed }]) => {
+      const open = inputs.find((i) => i.name === name)?.type;
+      const declared = open?.kind === 'tensor' ? (open.dims ?? []) : [];
+      const longer = (d: number, i: number) =>
+        assumed && times.get(name) === i && typeof declared[i] !== 'number' ? TIMES : d;
+      return [name, { type, dims: dims.map(longer) }] as const;
+    });
+    const cut = cutter.cut(new Map(fed), wanted);
+    if (!('why' in cut)) return { stages: describeStages(cut) };
+    first ??= cut;
+  }
+  return first;
 }
 
 function batchingInWords(batching: Batching): string {

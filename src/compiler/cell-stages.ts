@@ -1,6 +1,7 @@
 // The words of a cut: stages, and where the values lie that cross from one to the next. See cells.ts. Picture a request as a
 // row of chains for the scheduler, and its block as one piece of memory with everything that must outlive a task.
 import type { Graph, Node } from '../graph/graph.js';
+import { formatNode } from '../tensor/errors.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { DataType } from '../tensor/types.js';
 
@@ -95,4 +96,35 @@ export interface Cut {
 /** Why it is not. */
 export interface Uncut {
   readonly why: string;
+}
+
+/** The stages in words, in their order. */
+export function describeStages({ stages }: Cut): string[] {
+  return stages.map((stage) => {
+    switch (stage.kind) {
+      case 'rows':
+        return `rows, ${stage.chunk} of ${stage.times} times at once: ${operators(stage.graph)}`;
+      case 'steps':
+        return `steps, one time after the other: ${formatNode(stage.node)}`;
+      case 'whole':
+        return `whole, once a request: ${operators(stage.graph)}`;
+      case 'end':
+        return stage.graph === undefined ? 'end: the answer' : `end, once a request: ${operators(stage.graph)}`;
+      default:
+        return stage satisfies never;
+    }
+  });
+}
+
+/** Along which axis each input that is read as rows has its time. */
+export function timesOf({ stages }: Cut): ReadonlyMap<string, number> {
+  const sequences = stages.flatMap((s) => (s.kind === 'rows' ? s.inputs : []));
+  return new Map(sequences.flatMap(({ place, axis }) => (place.kind === 'input' ? [[place.name, axis] as const] : [])));
+}
+
+function operators({ nodes }: Graph): string {
+  const names = [...new Set(nodes.map((n) => n.op))];
+  return names.length <= 6
+    ? names.join(', ')
+    : `${names.slice(0, 5).join(', ')} and ${names.length - 5} other operators`;
 }

@@ -13,13 +13,14 @@ import type { Cut, Place, Sequence, Stage, StepsStage, Uncut } from './cell-stag
 import type { Cutter, Recurrence } from './cells.js';
 import { SLACK } from './plan.js';
 import { nodesFor } from './shapes.js';
+import { shareOutside } from './share-outside.js';
 
 /** Times of a chunk: a product is as efficient with four rows as with many. */
 const CHUNK = 8;
 /** With fewer times a recurrence is not worth tasks of its own. */
 const LEAST_TIMES = 4;
-/** Operations outside the recurrences and rows that make a whole run better, as a share of those inside. */
-const MOST_OUTSIDE = 1;
+/** Where more of the operations than this lie outside recurrences and rows, whole requests are merged better. */
+const MOST_OUTSIDE = 0.5;
 
 const align = (bytes: number) => Math.ceil(bytes / 64) * 64;
 
@@ -78,8 +79,9 @@ export class Cutting {
     if (times < LEAST_TIMES) return { why: `a sequence of ${times} is run whole` };
     const last = Math.max(...recurrences.map((r) => r.level)) + 1;
     for (let level = 0; level <= last; level++) this.#level(level, recurrences, last);
-    const outside = this.#outside();
-    if (outside !== undefined) return outside;
+    const outside = shareOutside(this.#stages, this.#known);
+    if (outside > MOST_OUTSIDE)
+      return { why: `${Math.round(100 * outside)} % of its operations do not go step by step` };
     // Kernels may read a little past a value's end.
     return { stages: this.#stages, bytes: this.#bytes + SLACK };
   }
@@ -314,22 +316,6 @@ export class Cutting {
     return { id, graph, inputs: new Map(inputs.map((n) => [n, this.#placeOf(n)] as const)) };
   }
 
-  /** Why not, where what runs once a request is most of the work: then whole requests are merged better. */
-  #outside(): Uncut | undefined {
-    let inside = 0;
-    let outside = 0;
-    for (const stage of this.#stages) {
-      const flops = (stage.graph?.nodes ?? []).reduce((n, node) => n + flopsOf(node, this.#known), 0);
-      if (stage.kind === 'steps')
-        inside += 2 * stage.times * stage.rows * stage.directions * stage.width * stage.hidden;
-      else if (stage.kind === 'rows') inside += flops;
-      else outside += flops;
-    }
-    if (outside <= MOST_OUTSIDE * inside) return undefined;
-    const percent = Math.round((100 * outside) / (outside + inside));
-    return { why: `${percent} % of its operations do not go step by step` };
-  }
-
   /** Whether a stage finds the value where another, or the caller, has put it. */
   #given(name: string): boolean {
     return this.#places.has(name) || this.#fed.has(name);
@@ -421,27 +407,4 @@ function productsOf(node: Node): string {
 
 function isForward(stage: StepsStage): boolean {
   return !stage.backwards.includes(true);
-}
-
-/** About so many operations; 0 for what is light. */
-function flopsOf(node: Node, known: ReadonlyMap<string, TensorInfo>): number {
-  const dims = (name: string | undefined) => known.get(name ?? '')?.dims ?? [];
-  const out = sizeOf(dims(node.outputs[0]));
-  switch (node.op) {
-    case 'Conv':
-    case 'ConvTranspose':
-    case 'ConvInteger':
-    case 'QLinearConv': {
-      const w = dims(node.inputs[node.op === 'QLinearConv' ? 3 : 1]);
-      return 2 * out * sizeOf(w.slice(1));
-    }
-    case 'MatMul':
-    case 'Gemm':
-    case 'MatMulInteger':
-      return 2 * out * (dims(node.inputs[0]).at(-1) ?? 1);
-    case 'Projection':
-      return 2 * sizeOf(dims(node.outputs[0])) * (dims(node.inputs[0]).at(-1) ?? 1);
-    default:
-      return out;
-  }
 }

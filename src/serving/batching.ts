@@ -9,6 +9,7 @@
 // network of 500 nodes), and a caller who sends one request at a time never needs it. Pure of threads and scheduling.
 import { createHash } from 'node:crypto';
 import { type BatchInput, type BatchOutput, proveBatchAxis } from '../compiler/batch-axis.js';
+import { type Cut, describeStages, timesOf } from '../compiler/cell-stages.js';
 import type { Graph, Node, ValueInfo } from '../graph/graph.js';
 import type { ModelMemory } from '../runtime/memory.js';
 import { bytesIn, type Carried, copyOut, isStaged, type Staged } from '../runtime/staged.js';
@@ -33,8 +34,13 @@ export type Verdict =
 export type Batching =
   | {
       readonly proven: true;
-      /** By input: the axis along which requests are joined; null: merged requests must give the same tensor. */
+      /**
+       * By input: the axis along which requests are joined; null: merged requests must give the same tensor. Where requests
+       * are cut into cells: the axis of an input's times; null: each request has its own tensor.
+       */
       readonly axes: Readonly<Record<string, number | null>>;
+      /** The stages of a recurrent model's requests in words: those of one stage are computed together, whatever their lengths. */
+      readonly cells?: readonly string[];
     }
   | {
       readonly proven: false;
@@ -136,6 +142,13 @@ export function batchingOf(
     if (verdict.proven) return describe(declared, verdict);
   }
   return describe(declared, first ?? { proven: false, node: undefined, why: 'no input has an axis for a batch' });
+}
+
+/** What is said of requests that are cut so. */
+export function batchingOfCut(declared: readonly ValueInfo[], cut: Cut): Batching {
+  const times = timesOf(cut);
+  const axes = Object.fromEntries(declared.map((v) => [v.name, times.get(v.name) ?? null]));
+  return { proven: true, axes, cells: describeStages(cut) };
 }
 
 function describe(declared: readonly ValueInfo[], verdict: Verdict): Batching {

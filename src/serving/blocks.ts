@@ -6,40 +6,9 @@
 // How a request ends is noted first and given to the caller with its last task, by whichever instance that is. State is
 // words in the model's shared buffer, changed and read under its lock.
 import { Arena } from '../cellular/arena.js';
-import type { Order } from '../compiler/cell-stages.js';
 import { type Channel, Status } from '../runtime/channel.js';
 import { type Extent, PAGE } from '../runtime/memory.js';
-
-/** A request that is cut, as the scheduler gets it. */
-export interface CellRequest {
-  /** Of its block. */
-  readonly bytes: number;
-  readonly parts: readonly CellPart[];
-}
-
-/** A stage of it: a chain. */
-export interface CellPart {
-  /** 8 words that stand for its cell type; undefined: it shares no task. */
-  readonly digest: Int32Array | undefined;
-  readonly length: number;
-  /** Rows of a batch, of those that a task may have so many of. */
-  readonly rows: number;
-  readonly order: Order;
-  /** Nodes of a chain that goes stepwise behind it that one of its nodes feeds, and nodes it needs of the one before it. */
-  readonly chunk: number;
-  readonly needs: number;
-  /** Rows that a node computes; 0 for a recurrence. */
-  readonly rowsAtOnce: number;
-}
-
-/** How a request ends. */
-export interface Ending {
-  /** Its entry in the task. */
-  readonly entry: number;
-  readonly status: Status;
-  /** Where its answer or error is, 0: nowhere. */
-  readonly address: number;
-}
+import type { Ending } from './turn.js';
 
 /** Bytes of a unit of the arena: a cache line. */
 const UNIT = 64;

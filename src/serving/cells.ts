@@ -15,10 +15,10 @@ import type { Heap, ModelMemory } from '../runtime/memory.js';
 import { type Carried, copyTo, isInMemory, isStaged, type Staged } from '../runtime/staged.js';
 import { writeValues } from '../runtime/wire.js';
 import { SkepError } from '../tensor/errors.js';
-import { candidateAxes, digest } from './batching.js';
-import type { CellRequest, Ending } from './blocks.js';
-import type { Dispatch, Done, Entry } from './dispatch.js';
+import { type Batching, batchingOfCut, candidateAxes, digest } from './batching.js';
+import type { Dispatch } from './dispatch.js';
 import { type Share, Stages } from './stages.js';
+import type { CellRequest, Done, Ending, Entry } from './turn.js';
 
 /** What is read of a request. */
 export interface ReadRequest {
@@ -68,6 +68,7 @@ export class Cells {
   readonly #stages: Stages;
   readonly #cuts = new Map<string, Known | Uncut>();
   readonly #live = new Map<number, Live>();
+  #batching: Batching | undefined;
 
   constructor(parts: CellsParts) {
     this.#parts = parts;
@@ -79,6 +80,11 @@ export class Cells {
   /** Whether any request may be cut. */
   get possible(): boolean {
     return this.#cutter.recurrent;
+  }
+
+  /** How the requests that came first are cut; undefined before. */
+  get batching(): Batching | undefined {
+    return this.#batching;
   }
 
   /** How the scheduler gets the request; undefined: in one piece. */
@@ -174,6 +180,7 @@ export class Cells {
       return { why: (error as Error).message };
     }
     if ('why' in cut) return cut;
+    this.#batching ??= batchingOfCut(inputs, cut);
     return { cut, request: { bytes: cut.bytes, parts: cut.stages.map(partOf) } };
   }
 

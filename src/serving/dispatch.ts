@@ -15,9 +15,10 @@ import { Scheduler } from '../cellular/scheduler.js';
 import type { Task } from '../cellular/task.js';
 import type { Channel } from '../runtime/channel.js';
 import type { Extent } from '../runtime/memory.js';
-import { Blocks, type CellRequest, type Ending } from './blocks.js';
+import { Blocks } from './blocks.js';
 import { GROWTH_NUMBERS, Growth } from './growth.js';
 import { PACE_NUMBERS, Pace } from './pace.js';
+import type { Admitting, CellRequest, Done, Entry, Turn } from './turn.js';
 
 /** The most rows a task may ever have. */
 export const MOST_ROWS = 1024;
@@ -55,64 +56,6 @@ const PARTS = 4;
 const MOST = 0;
 const RETIRED = 1;
 const INSTANCE = 2;
-
-/** What an admitted request is to the scheduler. */
-export interface Admitted {
-  /** 8 words that stand for its kind; undefined: it runs alone. */
-  readonly digest: Int32Array | undefined;
-  readonly rows: number;
-  /** It is cut into cells; where there is no room for that it runs alone. */
-  readonly cells?: CellRequest | undefined;
-}
-
-/** What an instance does for the requests that it finds in the ring, and for the model. */
-export interface Admitting {
-  admit(slot: number): Admitted;
-  /** Memory for the blocks of requests that are cut, once a model; 0: there is none. */
-  reserve(bytes: number): number;
-}
-
-/** How an instance's task went. */
-export interface Done {
-  readonly type: number;
-  /** Rows and time of a task that was computed in one run and did not fail. */
-  readonly measured: { readonly rows: number; readonly milliseconds: number; readonly steps?: number } | undefined;
-  /** False: the proof says that requests of this type may not be merged. */
-  readonly mergeable: boolean;
-  /** Entries whose chain has nothing more to do. */
-  readonly stopped?: readonly number[];
-  /** How requests end whose entries these are; the answer is given when nothing of them is in flight any more. */
-  readonly endings?: readonly Ending[];
-}
-
-/** A part of a task: some steps of a stage of a request that is cut. */
-export interface Entry {
-  readonly slot: number;
-  /** Where its block is; undefined: nobody waits for it any more. */
-  readonly block: number | undefined;
-  /** Which of its stages. */
-  readonly stage: number;
-  /** Nodes of the stage's chain: the first, and how many. */
-  readonly step: number;
-  readonly steps: number;
-}
-
-/** What an instance is to do next. */
-export interface Turn {
-  /** Slots of the requests of its task, oldest first; none: there is nothing to do now. */
-  readonly slots: readonly number[];
-  /** Where these are cut: what of each. */
-  readonly entries: readonly Entry[] | undefined;
-  readonly type: number;
-  /** There is work left for another instance. */
-  readonly more: boolean;
-  /** Instances that have a task now, this one among them. */
-  readonly busy: number;
-  /** The instance is to go. */
-  readonly retired: boolean;
-  /** The caller must be woken. */
-  readonly wake: boolean;
-}
 
 export interface DispatchOptions {
   /** Requests at most, in the ring or after it. */

@@ -19,8 +19,9 @@ import { Tensor } from '../tensor/tensor.js';
 import { Answers } from './answers.js';
 import { type Batching, digest, Judge, type Kind, type Verdict } from './batching.js';
 import { Cells } from './cells.js';
-import { type Admitted, type Admitting, ALONE, type Dispatch, type Done, type Turn } from './dispatch.js';
+import { ALONE, type Dispatch } from './dispatch.js';
 import { Sample } from './sample.js';
+import type { Admitted, Admitting, Done, Turn } from './turn.js';
 
 /** What a leader works with. */
 export interface InstanceParts {
@@ -174,7 +175,10 @@ class Puller implements Admitting {
   run({ slots, entries, type, busy }: Turn): Done {
     this.#busy = busy;
     this.#answers.reclaimOldest();
-    if (entries !== undefined) return this.#cells.run(type, entries);
+    if (entries !== undefined) {
+      this.#tell(this.#cells.batching);
+      return this.#cells.run(type, entries);
+    }
     const requests: Request[] = [];
     for (const slot of slots) {
       if (this.#parts.channel.start(slot)) requests.push(this.#take(slot, type !== ALONE));
@@ -236,12 +240,15 @@ class Puller implements Admitting {
 
   #verdict(kind: Kind, values: readonly (Carried | undefined)[]): Verdict {
     const verdict = this.#judge.judge(kind, values);
-    const { batching } = this.#judge;
-    if (batching !== undefined && batching !== this.#told) {
-      this.#told = batching;
-      this.#parts.judged(batching);
-    }
+    this.#tell(this.#judge.batching);
     return verdict;
+  }
+
+  /** Tells the caller's side what is new. */
+  #tell(batching: Batching | undefined): void {
+    if (batching === undefined || batching === this.#told) return;
+    this.#told = batching;
+    this.#parts.judged(batching);
   }
 
   #finish(slot: number, status: Status, address: number): void {

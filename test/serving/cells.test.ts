@@ -1,5 +1,6 @@
 // Requests of recurrent models are cut into cells that share tasks with others', whatever their lengths; nobody can tell from
 // the answers, and nothing of them is left over.
+import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -7,6 +8,18 @@ import type { Tensor } from '../../src/tensor/tensor.js';
 import { assertSameBits } from '../operators/harness.js';
 import { random } from './random.js';
 import { type RecurrentOptions, recurrentFeeds, recurrentModel, request, startHost, valuesOf } from './recurrent.js';
+
+/** Leaders' threads, in the order they were started. */
+const leaders: Worker[] = [];
+const { postMessage } = Worker.prototype;
+Worker.prototype.postMessage = function (this: Worker, ...args) {
+  if (!leaders.includes(this)) leaders.push(this);
+  return postMessage.apply(this, args as never);
+};
+process.on('warning', () => {});
+// Threads without a request do not keep the process alive.
+const alive = setInterval(() => {}, 1000);
+test.after(() => clearInterval(alive));
 
 const model: fc.Arbitrary<RecurrentOptions> = fc.record({
   op: fc.constantFrom('LSTM' as const, 'GRU' as const, 'RNN' as const),
@@ -113,6 +126,55 @@ test('cancels at any time leave nothing behind and change no other answer', asyn
     await host.close();
     assert.is(host.blocks.used, 0);
   }
+  await lone.close();
+});
+
+test('the model says how its requests are cut', async () => {
+  const next = random(8);
+  const host = await startHost(recurrentModel(lstm, next));
+  assert.is(host.batching, undefined);
+  const feeds = recurrentFeeds(lstm, 20, 1, next, (n) => n - 1);
+  // What is told comes with a message: it is there when a second request has been answered.
+  for (let i = 0; i < 100 && host.batching === undefined; i++) valuesOf(await request(host, feeds, [0]));
+  const { batching } = host;
+  assert.ok(batching?.proven);
+  assert.equal(batching.axes, { x: 0 });
+  assert.is(batching.cells?.length, 6);
+  assert.match(batching.cells![1]!, /LSTM/);
+  await host.close();
+});
+
+test('an instance that dies takes its task along, and nothing of the arena is lost', async () => {
+  const next = random(9);
+  const below = (n: number) => Math.floor(((next() + 1) / 2) * n) % n;
+  const bytes = recurrentModel(lstm, next);
+  const lone = await startHost(bytes, { batch: 1 });
+  const before = leaders.length;
+  const host = await startHost(bytes, { instances: 2 });
+  const requests = Array.from({ length: 60 }, () => recurrentFeeds(lstm, 40 + below(60), 1, next, below));
+  const pending = requests.map((feeds) => request(host, feeds, [0]));
+  // When some have been answered all are in flight.
+  await Promise.race(pending);
+  await leaders[before]!.terminate();
+  let failed = 0;
+  for (const [i, outcome] of (await Promise.all(pending)).entries()) {
+    if (outcome.status === 'failed') {
+      assert.is(outcome.error.code, 'INTERNAL');
+      failed++;
+    } else assertSameBits(outcome.values[0]!, valuesOf(await request(lone, requests[i]!, [0]))[0]!, `request ${i}`);
+  }
+  // The other one, or both, serve on. (One that dies in a turn ends the model: nothing shared can be trusted then.)
+  const last = await new Promise<string>((resolve) => {
+    try {
+      host.submit(requests[0]!, [0], (outcome) => resolve(outcome.status));
+    } catch (error) {
+      resolve((error as Error).message);
+    }
+  });
+  if (last === 'answered') assert.ok(failed < requests.length);
+  else assert.match(last, /the model has ended/);
+  await host.close();
+  if (last === 'answered') assert.is(host.blocks.used, 0);
   await lone.close();
 });
 
