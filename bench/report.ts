@@ -6,6 +6,8 @@
 import { readFileSync } from 'node:fs';
 import type { Standing } from './lib/contest.js';
 import type { SuiteResult } from './lib/suite.js';
+import type { StartResult } from './start.js';
+import type { ThreadsResult } from './threads.js';
 
 const titles: Readonly<Record<string, string>> = { operators: 'Operators', models: 'Models' };
 
@@ -18,10 +20,10 @@ function geometricMean(values: readonly number[]): number {
 }
 
 /** One suite on one machine and Node: a table, a row a case, a column a peer. */
-function section({ suite, machine, flags, build, date, control, cases }: SuiteResult): string {
+function section({ suite, machine, flags, build, wide, date, control, cases }: SuiteResult): string {
   const peers = [...new Set(cases.flatMap((c) => c.standings.map((s) => s.name)))].filter((n) => n !== 'skep');
   const lines = [
-    `## ${titles[suite] ?? suite}, ${build} build${flags.length > 0 ? `, \`${flags.join(' ')}\`` : ''}`,
+    `## ${titles[suite] ?? suite}, ${build} build${wide ? ', 256-bit' : ''}${flags.length > 0 ? `, \`${flags.join(' ')}\`` : ''}`,
     '',
     `${machine}. One thread each. ${date}. Control (Skep beside a second Skep): ${spread(control)}.`,
     '',
@@ -43,7 +45,49 @@ function section({ suite, machine, flags, build, date, control, cases }: SuiteRe
   return lines.join('\n');
 }
 
-const results = process.argv.slice(2).map((file) => JSON.parse(readFileSync(file, 'utf8')) as SuiteResult);
+/** New processes, from nothing to the first answer. */
+function startSection({ machine, date, cases }: StartResult): string {
+  const lines = [
+    '## Start and memory',
+    '',
+    `${machine}. ${date}. Medians over new processes: start is importing the engine, loading the model and the first run.`,
+    '',
+    '| model | engine | start, ms | first run, ms | warm run, ms | first / warm | peak, MiB |',
+    '| --- | --- | --- | --- | --- | --- | --- |',
+  ];
+  for (const { name, engines } of cases)
+    for (const [engine, s] of Object.entries(engines)) {
+      const total = milliseconds(s.import + s.load + s.first);
+      const peak = (s.peakBytes / 2 ** 20).toFixed(0);
+      lines.push(
+        `| ${name} | ${engine} | ${total} | ${milliseconds(s.first)} | ${milliseconds(s.warm)} | ${(s.first / s.warm).toFixed(1)} | ${peak} |`,
+      );
+    }
+  return [...lines, ''].join('\n');
+}
+
+/** Two threads of one instance beside two copies of one thread. */
+function threadsSection({ machine, date, cases }: ThreadsResult): string {
+  const lines = [
+    '## Two threads',
+    '',
+    `${machine}. ${date}. The control is two independent copies of one thread each, in the same rounds.`,
+    '',
+    '| case | two threads, × | control, × | two threads / control |',
+    '| --- | --- | --- | --- |',
+  ];
+  for (const c of cases)
+    lines.push(`| ${c.name} | ${c.speedup.toFixed(2)} | ${c.control.toFixed(2)} | ${c.ratio.toFixed(2)} |`);
+  return [...lines, ''].join('\n');
+}
+
+// A suite no case of which was wanted printed nothing.
+const texts = process.argv.slice(2).map((file) => readFileSync(file, 'utf8'));
+const results = texts
+  .filter((t) => t !== '')
+  .map(
+    (t) => JSON.parse(t) as SuiteResult | (StartResult & { suite: 'start' }) | (ThreadsResult & { suite: 'threads' }),
+  );
 console.log(`# Performance
 
 Written by \`npm run bench\` from the suites in \`bench/\`; do not edit. A figure behind × says how many times as long as Skep
@@ -51,4 +95,7 @@ the peer took: above 1 Skep is quicker. It is the median of ratios taken within 
 the other in one process, with the middle half of the ratios behind it; milliseconds are medians. A call is what a user
 pays: tensors made, copied in and out, and for Skep the way to its thread and back.
 `);
-for (const r of results) console.log(section(r));
+for (const r of results)
+  if (r.suite === 'start') console.log(startSection(r as StartResult));
+  else if (r.suite === 'threads') console.log(threadsSection(r as ThreadsResult));
+  else console.log(section(r as SuiteResult));

@@ -37,12 +37,17 @@ export class Engines {
   }
 
   /** `peers` are those wanted of: web, node, tfjs. */
-  static async open(peers: ReadonlySet<string>, build?: 'plain' | 'fma'): Promise<Engines> {
+  static async open(peers: ReadonlySet<string>, build?: 'plain' | 'fma', wide = false): Promise<Engines> {
     // In this order: both register a backend `cpu`, and the first to do so keeps it.
     const node = peers.has('node') ? await onnxruntimeNode() : undefined;
     const web = peers.has('web') ? await onnxruntimeWeb(1) : undefined;
     const tensorflow = peers.has('tfjs') ? await tensorflowWasm(1) : undefined;
-    return new Engines(new Engine({ ...(build && { build }) }), web, node, tensorflow);
+    const skep = new Engine({ wide, ...(build && { build }) });
+    if (wide) {
+      const { refused } = await skep.kernels();
+      if (refused !== undefined) throw new Error(`no 256-bit kernels here: ${refused}`);
+    }
+    return new Engines(skep, web, node, tensorflow);
   }
 
   /** Everyone who can do this work; Skep first. */

@@ -70,10 +70,11 @@ function convolution(c: number, m: number, size: number, kernel: number, stride 
 }
 
 /** One step, states in and out, as a server of streams runs it. */
-function lstm(batch: number, hidden: number): Work {
+function lstm(batch: number, hidden: number, weights?: 'int8' | 'float16'): Work {
   const state = [1, batch, hidden];
   return {
-    name: `LSTM step ${hidden}, batch ${batch}`,
+    name: `LSTM step ${hidden}, batch ${batch}${weights === undefined ? '' : `, ${weights} weights`}`,
+    ...(weights && { load: { weights } }),
     model: modelOf((g) => {
       const [x, h0, c0] = ['x', 'h0', 'c0'].map((n) => g.input(n, 'float32', state)) as [Value, Value, Value];
       const w = g.weights([1, 4 * hidden, hidden]);
@@ -126,6 +127,9 @@ export const operatorCases: readonly Case[] = [
   named(() => convolution(64, 64, 112, 3, 2, 64), 'depthwise/2 64'),
   named(() => convolution(96, 96, 40, 5, 1, 96), 'depthwise5x5 96'),
   named(() => lstm(1, 1024), 'lstm 1'),
+  named(() => lstm(1, 1024, 'int8'), 'lstm int8'),
+  named(() => lstm(1, 1024, 'float16'), 'lstm float16'),
+  named(() => lstm(1, 64), 'lstm hidden 64'),
   named(() => lstm(8, 1024), 'lstm 8'),
   named(() => lstm(64, 1024), 'lstm 64'),
   named(() => integerProduct(256, 1024, 1024), 'int8 gemm'),

@@ -11,13 +11,16 @@ export interface SuiteResult {
   readonly machine: string;
   readonly flags: readonly string[];
   readonly build: string;
+  /** With 256-bit instructions. */
+  readonly wide: boolean;
   readonly date: string;
   /** How well two equal engines agree here: the ratio of Skep to a second copy of itself, and its middle half. */
   readonly control: Standing;
   readonly cases: readonly { readonly name: string; readonly case: string; readonly standings: readonly Standing[] }[];
 }
 
-const help = 'usage: [PATTERN…] [--peers web,node,tfjs] [--rounds N] [--burst MS] [--build plain|fma] [--json]';
+const help =
+  'usage: [PATTERN…] [--peers web,node,tfjs] [--rounds N] [--burst MS] [--build plain|fma] [--wide] [--json]';
 
 /** Runs the cases whose key holds one of the patterns given on the command line, and prints. */
 export async function runSuite(suite: string, cases: readonly Case[]): Promise<void> {
@@ -28,6 +31,7 @@ export async function runSuite(suite: string, cases: readonly Case[]): Promise<v
       rounds: { type: 'string', default: '15' },
       burst: { type: 'string', default: '20' },
       build: { type: 'string' },
+      wide: { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
@@ -36,7 +40,7 @@ export async function runSuite(suite: string, cases: readonly Case[]): Promise<v
   const { build } = values;
   if (build !== undefined && build !== 'plain' && build !== 'fma') throw new Error(help);
   const options = { rounds: Number(values.rounds), burst: Number(values.burst) };
-  const engines = await Engines.open(new Set(values.peers.split(',')), build);
+  const engines = await Engines.open(new Set(values.peers.split(',')), build, values.wide);
   const log = values.json ? () => {} : console.log;
   log(`${machine()}\nSkep's build: ${engines.skep.build}; flags: ${process.execArgv.join(' ') || 'none'}; one thread`);
   log(
@@ -60,15 +64,16 @@ export async function runSuite(suite: string, cases: readonly Case[]): Promise<v
     found.push({ name: work.name, case: c.name, standings });
     log(`${work.name.padEnd(28)} ${standings.map(row).join('  ')}`);
   }
-  if (values.json) {
+  if (values.json && control !== undefined) {
     const { skep } = engines;
     const result: SuiteResult = {
       suite,
       machine: machine(),
       flags: process.execArgv,
       build: skep.build,
+      wide: values.wide,
       date: new Date().toISOString().slice(0, 10),
-      control: control!,
+      control,
       cases: found,
     };
     console.log(JSON.stringify(result, null, 1));
