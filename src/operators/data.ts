@@ -6,6 +6,7 @@ import { fouriers } from './fourier.js';
 import { gathers } from './gather.js';
 import { generators } from './generators.js';
 import { joining } from './joining.js';
+import { labelOperators } from './labels.js';
 import type { Operator } from './operator.js';
 import { padding } from './padding.js';
 import { randoms } from './random.js';
@@ -37,4 +38,5 @@ export const dataOperators: readonly Operator[] = [
   ...control,
   ...sequences,
   ...text,
+  ...labelOperators,
 ];

@@ -9,8 +9,11 @@ import { attentionOperators } from './attention.js';
 import { castOperators } from './cast.js';
 import { contribOperators } from './contrib.js';
 import { contribAttentionOperators } from './contrib-attention.js';
+import { contribEmbeddingOperators } from './contrib-embedding.js';
 import { contribGroupedOperators } from './contrib-grouped.js';
 import { contribMultiHeadOperators } from './contrib-multi-head.js';
+import { contribNormalizationOperators } from './contrib-normalization.js';
+import { contribProductOperators } from './contrib-products.js';
 import { contribQuantizedOperators } from './contrib-quantized.js';
 import { convOperators } from './conv.js';
 import { convTransposeOperators } from './conv-transpose.js';
@@ -61,6 +64,9 @@ const families: readonly (readonly Operator[])[] = [
   linearAttentionOperators,
   deformConvOperators,
   contribOperators,
+  contribNormalizationOperators,
+  contribProductOperators,
+  contribEmbeddingOperators,
   contribAttentionOperators,
   contribMultiHeadOperators,
   contribGroupedOperators,

@@ -1,5 +1,5 @@
 // String operators: StringConcat, StringSplit, StringNormalizer, RegexFullMatch. String tensors live outside WebAssembly
-// memory, so there are references only. TfIdfVectorizer and LabelEncoder are not here.
+// memory, so there are references only. LabelEncoder is in labels.ts; TfIdfVectorizer is not here.
 import { formatShape } from '../tensor/errors.js';
 import { sizeOf } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';

@@ -1,7 +1,7 @@
 // Cases of com.microsoft and ai.onnx.ml operators, by `domain:operator`. Where onnxruntime joins scales before it rounds,
 // a quantized result may be one step off at a tie.
 import { Tensor } from '../../../src/tensor/tensor.js';
-import { attributes, type Family, f, type Generator, type Made } from './generator.js';
+import { attributes, type Family, f, fs, type Generator, type Made } from './generator.js';
 import { type Byte, byte, bytes, scale, trimmed } from './quantized.js';
 
 type Inputs = (Tensor | undefined)[];
@@ -224,6 +224,113 @@ const attention: Family = {
   },
 };
 
-export const contrib: Family = Object.fromEntries(
-  Object.entries({ ...quantized, ...attention }).map(([name, make]) => [`com.microsoft:${name}`, make]),
-);
+const quotient = (a: number, b: number) => Math.ceil(a / b);
+
+const weights: Family = {
+  FusedMatMul(g) {
+    const [m, k, n] = [g.int(1, 6), g.int(1, 6), g.int(1, 9)];
+    const [ta, tb] = [g.int(0, 1), g.int(0, 1)];
+    const batch = g.dims(0, 2, 3, false);
+    const a = g.tensor('float32', [...batch, ...(ta ? [k, m] : [m, k])]);
+    const b = g.tensor('float32', [...(g.chance(0.5) ? batch : []), ...(tb ? [n, k] : [k, n])]);
+    return { inputs: [a, b], attributes: attributes({ transA: ta, transB: tb, alpha: f(0.5) }), ...near };
+  },
+  MatMulNBits(g) {
+    const [bits, block] = [g.pick([4, 8, 4, 2]), g.pick([16, 32])];
+    const [m, n, k] = [g.int(1, 4), g.int(1, 9), g.pick([16, 32, 40, 64])];
+    const blocks = quotient(k, block);
+    const zeroBytes = quotient(blocks * bits, 8);
+    const scales = g.tensor('float32', [n * blocks], 0.01, 0.1);
+    const inputs = [
+      g.tensor('float32', [m, k]),
+      g.tensor('uint8', [n, blocks, (block * bits) / 8], 0, 255),
+      scales,
+      g.maybe(() => g.tensor('uint8', [n * zeroBytes], 0, 255)),
+      g.chance(0.2) ? g.tensor('int32', [k], 0, blocks - 1) : undefined,
+      g.maybe(() => g.tensor('float32', [n])),
+    ];
+    const attrs = attributes({ K: k, N: n, bits, block_size: block });
+    return { inputs: trimmed(inputs), attributes: attrs, constants: [1, 2, 3, 4], rtol: 1e-4, atol: 1e-3 };
+  },
+  GatherBlockQuantized(g) {
+    const [rows, columns, block] = [g.int(1, 6), g.pick([16, 32, 48]), g.pick([16, 32])];
+    const type = g.pick(['int4', 'uint4', 'uint8'] as const);
+    const packed = type === 'uint8';
+    const blocks = quotient(columns, block);
+    const nibbles = (count: number) => Uint8Array.from({ length: quotient(count, 2) }, () => g.int(0, 255));
+    const data = packed
+      ? g.tensor('uint8', [rows, columns / 2], 0, 255)
+      : new Tensor(type, nibbles(rows * columns), [rows, columns]);
+    const zeros = packed
+      ? g.tensor('uint8', [rows, quotient(blocks, 2)], 0, 255)
+      : new Tensor(type, nibbles(rows * blocks), [rows, blocks]);
+    const inputs = [
+      data,
+      g.tensor(g.pick(['int32', 'int64'] as const), g.dims(1, 2, 3, false), -rows, rows - 1),
+      g.tensor('float32', [rows, blocks], 0.01, 0.1),
+      g.maybe(() => zeros),
+    ];
+    const attrs = attributes({ block_size: block, bits: packed ? 4 : undefined, quantize_axis: 1 });
+    return { inputs: trimmed(inputs), attributes: attrs, constants: [0, 2, 3], fallback: true };
+  },
+  EmbedLayerNormalization(g) {
+    const [batch, sequence, hidden, words] = [g.int(1, 3), g.int(1, 5), g.int(1, 9), 7];
+    const ids = (most: number) => g.tensor('int32', [batch, sequence], 0, most - 1);
+    const table = (rows: number) => g.tensor('float32', [rows, hidden]);
+    const segments = g.chance(0.6);
+    const counted = g.chance(0.3);
+    const inputs = [
+      ids(words),
+      segments ? ids(2) : undefined,
+      table(words),
+      table(6),
+      segments ? table(2) : undefined,
+      g.tensor('float32', [hidden]),
+      g.tensor('float32', [hidden]),
+      counted ? ids(2) : undefined,
+      g.maybe(() => g.tensor('int32', [g.pick([1, batch]), sequence], 0, 5)),
+    ];
+    const attrs = attributes({ epsilon: f(1e-3) });
+    const outputs = counted ? 2 : 1;
+    return {
+      inputs: trimmed(inputs),
+      attributes: attrs,
+      outputs,
+      constants: [2, 3, 4, 5, 6],
+      fallback: counted,
+      ...near,
+    };
+  },
+};
+
+/** Lists of distinct labels of a type, by the attributes that hold them. */
+function labels(g: Generator) {
+  const type = g.pick(['string', 'int64', 'float32'] as const);
+  const suffix = { string: 'strings', int64: 'int64s', float32: 'floats' }[type];
+  const list = { string: ['a', 'b', 'Straße', ''], int64: [4, -1, 0, 9], float32: [0.5, -2, 0, 7] }[type];
+  const value = type === 'float32' ? fs(list as number[]) : (list as readonly number[] | readonly string[]);
+  return { type, suffix, list, value };
+}
+
+const ml: Family = {
+  LabelEncoder(g) {
+    const [keys, values] = [labels(g), labels(g)];
+    const other = { string: 'zz', int64: 77, float32: 3.25 }[keys.type];
+    const all = [...keys.list, other] as (string | number)[];
+    const x = new Tensor(
+      keys.type,
+      g.list(5, () => g.pick(all)),
+      [5],
+    );
+    const attrs = { [`keys_${keys.suffix}`]: keys.value, [`values_${values.suffix}`]: values.value };
+    return { inputs: [x], attributes: attributes(attrs), fallback: true };
+  },
+};
+
+const named = (domain: string, family: Family): Family =>
+  Object.fromEntries(Object.entries(family).map(([name, make]) => [`${domain}:${name}`, make]));
+
+export const contrib: Family = {
+  ...named('com.microsoft', { ...quantized, ...attention, ...weights }),
+  ...named('ai.onnx.ml', ml),
+};
