@@ -29,6 +29,7 @@ import { lstmOperators } from './lstm.js';
 import { matMulOperators } from './matmul.js';
 import { missing } from './missing.js';
 import { normalizationOperators } from './normalization.js';
+import { olderNormalizationOperators } from './normalization-older.js';
 import { callError, type InferCall, type Inferred, type Operator } from './operator.js';
 import { poolOperators } from './pool.js';
 import { projectionOperators } from './projection.js';
@@ -79,6 +80,7 @@ const families: readonly (readonly Operator[])[] = [
   reduceOperators,
   softmaxOperators,
   normalizationOperators,
+  olderNormalizationOperators,
   poolOperators,
   projectionOperators,
 ];
