@@ -102,6 +102,33 @@ test('whole requests are not put together where rows may interact', async () => 
   assert.match(err, /--policy pad is not possible for this model: its rows may interact \(Softmax/);
 });
 
+test('tune measures a model and stores it; predict uses what is stored', async () => {
+  const before = process.env.SKEP_CACHE;
+  process.env.SKEP_CACHE = at('cache');
+  try {
+    const words = ['tune', at('rows.onnx'), '--threads', '1', '--batch', '2', '--budget', '1', '--dims', 'time=3'];
+    const { code, out, err } = await skep(...words, '--json', '--save', at('saved.json'));
+    assert.is(code, 0, err);
+    const { source, configuration, candidates, profile } = JSON.parse(out);
+    assert.match(source, /^measured now/);
+    assert.ok(profile.latency[1][1] > 0);
+    assert.ok(
+      candidates.some(
+        (c: { configuration: unknown }) => JSON.stringify(c.configuration) === JSON.stringify(configuration),
+      ),
+    );
+    const again = await skep(...words);
+    assert.is(again.code, 0, again.err);
+    assert.match(again.out, /measured before, and stored/);
+    assert.is(again.out.match(/<--/g)?.length, 1);
+    const predicted = await skep('predict', '--profile', at('saved.json'), '--rate', '10', '--json');
+    assert.is(JSON.parse(predicted.out).predictions[0].stable, true);
+  } finally {
+    if (before === undefined) delete process.env.SKEP_CACHE;
+    else process.env.SKEP_CACHE = before;
+  }
+});
+
 test('misuse exits 2 and says what is wrong', async () => {
   const m = at('rows.onnx');
   for (const [words, said] of [
