@@ -1,6 +1,6 @@
 // docs/cellular-batching.md: the experiments of cellular batching, in virtual time and live.
 //
-//   node dist/bench/cellular-batching.js [B1 B2 …] [--quick]
+//   node dist/bench/cellular-batching.js [B1 B2 …] [--quick] [--virtual]
 //
 // All of them write the page; some of them only print.
 import { spawnSync } from 'node:child_process';
@@ -25,7 +25,7 @@ const experiments: Experiment[] = [
     name: 'B1',
     title: 'what batching buys',
     what: 'How long one step of an LSTM takes for a batch of 1, 2, 4, … rows, live, on one thread: the median of interleaved rounds. Rows a second must saturate; the smallest batch with 95 % of the most is the knee, and what a task of that cell type should hold at most.',
-    run: live.b1,
+    run: (page) => page.live(live.b1),
   },
   {
     name: 'B2',
@@ -33,8 +33,8 @@ const experiments: Experiment[] = [
     what: 'Requests are sentences of different lengths, sent at random (Poisson, open loop) at a share of capacity. Cellular batching lets a request join at the next step and leave with its last; its rivals close a batch and pad it: to the longest of the oldest requests, or within buckets of ten lengths, served in turn; or they run one request at a time. Same kernels, same arrivals. In virtual time steps cost what was measured once (the tables are the same on every machine); live they cost what they cost here.',
     async run(page) {
       virtual.b2(page);
-      await live.b2(page);
-      await live.b2Narrow(page);
+      await page.live(live.b2);
+      await page.live(live.b2Narrow);
     },
   },
   {
@@ -43,7 +43,7 @@ const experiments: Experiment[] = [
     what: 'All lengths equal and always more requests than can be served: padding wastes nothing then, so the difference is what cells cost.',
     async run(page) {
       virtual.b3(page);
-      await live.b3(page);
+      await page.live(live.b3);
     },
   },
   {
@@ -52,7 +52,7 @@ const experiments: Experiment[] = [
     what: 'Where latency goes, by load: until the first cell of a request starts, and from there to its end.',
     async run(page) {
       virtual.b4(page);
-      await live.b4(page);
+      await page.live(live.b4);
     },
   },
   {

@@ -1,7 +1,7 @@
 // docs/configuration.md: the experiments of choosing instances, threads and batch, from published profiles, in virtual
 // time, and live.
 //
-//   node dist/bench/configuration-choice.js [P1 P2 … S1 …] [--quick]
+//   node dist/bench/configuration-choice.js [P1 P2 … S1 …] [--quick] [--virtual]
 //
 // All of them write the page; some of them only print.
 import * as live from './configuration/live.js';
@@ -16,7 +16,7 @@ const experiments: Experiment[] = [
     what: 'How many times as fast one batch is with t threads as with one. If t threads were t times as fast, one instance with all of them would always be best, and there would be nothing to choose.',
     async run(page) {
       published.p1(page);
-      await live.p1(page);
+      await page.live(live.p1);
     },
   },
   {
@@ -31,7 +31,7 @@ const experiments: Experiment[] = [
     what: 'Times measured alone promise gains that instances running side by side do not keep. So a candidate is judged with the interference among its instances, and, live, the best candidates are run once beside the fat instance (all threads, the whole batch), which stays unless it is beaten.',
     async run(page) {
       published.p3(page);
-      await live.p3(page);
+      await page.live(live.p3);
     },
   },
   {
@@ -44,7 +44,7 @@ const experiments: Experiment[] = [
     name: 'P5',
     title: 'interference, and noisy neighbours',
     what: 'How much longer a request takes while k instances run, alone on the machine and beside a thread that streams through memory or one that only computes. The optimizer uses S[k] of the profile, and the controller corrects it by what live batches show.',
-    run: live.p5,
+    run: (page) => page.live(live.p5),
   },
   {
     name: 'P6',
@@ -56,7 +56,7 @@ const experiments: Experiment[] = [
     name: 'P7',
     title: 'another configuration under load',
     what: 'A closed loop of 8 callers becomes 64 and the model is configured anew for that: nothing may be lost, answers may not stall, and it must end at the optimum of the profile.',
-    run: live.p7,
+    run: (page) => page.live(live.p7),
   },
   {
     name: 'P8',
@@ -80,13 +80,13 @@ const experiments: Experiment[] = [
     name: 'S1',
     title: 'how constant service is',
     what: 'Times of single requests on one instance, one after another, on this machine as it is.',
-    run: live.s1,
+    run: (page) => page.live(live.s1),
   },
   {
     name: 'S2',
     title: 'interference against instances',
     what: 'S[k] live, each round paired with one alone, and how well a line fits.',
-    run: live.s2,
+    run: (page) => page.live(live.s2),
   },
   {
     name: 'S3',
@@ -94,7 +94,7 @@ const experiments: Experiment[] = [
     what: 'Mean latency by the model (a formula for batch 1, a Markov chain for one instance that batches) against long simulations; and a live model against both, at the service time measured in the same minute.',
     async run(page) {
       model.s3(page);
-      await live.s3(page);
+      await page.live(live.s3);
     },
   },
   {

@@ -20,6 +20,7 @@ export interface Experiment {
 export class Page {
   /** A few minutes instead of an hour: fewer rounds, fewer requests. */
   readonly quick: boolean;
+  readonly #virtual: boolean;
   readonly #lines: string[] = [];
   readonly #figures: { readonly file: string; readonly svg: string }[] = [];
   readonly #folder: string;
@@ -27,8 +28,9 @@ export class Page {
   readonly #load = loadavg()[0]!;
   #name = '';
 
-  constructor(quick: boolean, figures: string) {
+  constructor(quick: boolean, virtual: boolean, figures: string) {
     this.quick = quick;
+    this.#virtual = virtual;
     this.#folder = figures;
   }
 
@@ -40,6 +42,12 @@ export class Page {
   /** A paragraph. */
   say(text: string): void {
     this.#add(text, '');
+  }
+
+  /** What needs a machine with nothing else to do; left out of a run in virtual time. */
+  async live(run: (page: Page) => Promise<void>): Promise<void> {
+    if (this.#virtual) this.say('Live: left out of this run.');
+    else await run(this);
   }
 
   table(head: readonly string[], rows: readonly (readonly (string | number)[])[]): void {
@@ -74,8 +82,11 @@ export class Page {
 
   #where(): string {
     const length = this.quick ? 'quick run (`--quick`): fewer rounds and requests than the full one' : 'full run';
+    const when = `${new Date().toISOString().slice(0, 10)}, ${length}`;
+    if (this.#virtual)
+      return `${machine()}. ${when}; in virtual time only (\`--virtual\`), so nothing here is a measurement of this machine but what experiments say of their own speed.`;
     const load = `load average ${this.#load.toFixed(1)} when it began${this.#load > 0.5 * availableParallelism() ? ': the machine had other work, and what is live here is not to be believed' : ''}`;
-    return `${machine()}. ${new Date().toISOString().slice(0, 10)}, ${length}; ${load}.`;
+    return `${machine()}. ${when}; ${load}.`;
   }
 
   #add(...lines: string[]): void {
@@ -85,7 +96,8 @@ export class Page {
 }
 
 /**
- * Runs the experiments named on the command line, all by default: `[NAME…] [--quick]`. Only a run of all of them writes
+ * Runs the experiments named on the command line, all by default: `[NAME…] [--quick] [--virtual]`; `--virtual` leaves
+ * out what is live. Only a run of all of them writes
  * the page `docs/NAME.md`, with charts in `docs/figures`.
  */
 export async function writePage(
@@ -96,13 +108,13 @@ export async function writePage(
 ): Promise<void> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { quick: { type: 'boolean', default: false } },
+    options: { quick: { type: 'boolean', default: false }, virtual: { type: 'boolean', default: false } },
   });
   const known = experiments.map((e) => e.name);
   for (const p of positionals)
     if (!known.includes(p)) throw new Error(`no experiment ${p}; there are ${known.join(', ')}`);
   console.log(`${machine()}\n`);
-  const page = new Page(values.quick, path.join(root, 'docs/figures'));
+  const page = new Page(values.quick, values.virtual, path.join(root, 'docs/figures'));
   for (const e of experiments) {
     if (positionals.length > 0 && !positionals.includes(e.name)) continue;
     page.begin(e);

@@ -106,7 +106,7 @@ test('tune measures a model and stores it; predict uses what is stored', async (
   const before = process.env.SKEP_CACHE;
   process.env.SKEP_CACHE = at('cache');
   try {
-    const words = ['tune', at('rows.onnx'), '--threads', '1', '--batch', '2', '--budget', '1', '--dims', 'time=3'];
+    const words = ['tune', at('rows.onnx'), '--threads', '1', '--batch', '2', '--budget', '30', '--dims', 'time=3'];
     const { code, out, err } = await skep(...words, '--json', '--save', at('saved.json'));
     assert.is(code, 0, err);
     const { source, configuration, candidates, profile } = JSON.parse(out);
