@@ -24,7 +24,7 @@ test.after(() => clearInterval(alive));
 const model: fc.Arbitrary<RecurrentOptions> = fc.record({
   op: fc.constantFrom('LSTM' as const, 'GRU' as const, 'RNN' as const),
   layers: fc.integer({ min: 1, max: 3 }),
-  hidden: fc.integer({ min: 1, max: 20 }),
+  hidden: fc.oneof(fc.integer({ min: 1, max: 20 }), fc.constant(40)),
   input: fc.integer({ min: 1, max: 12 }),
   direction: fc.constantFrom('forward' as const, 'reverse' as const, 'bidirectional' as const),
   layout: fc.nat(1),
@@ -38,10 +38,12 @@ const model: fc.Arbitrary<RecurrentOptions> = fc.record({
   after: fc.constantFrom('nothing' as const, 'rows' as const, 'whole' as const),
 });
 
+const weightTypes = fc.constantFrom('float32' as const, 'float32' as const, 'float16' as const, 'int8' as const);
+
 test('random layers: requests of all lengths that come together get the bits of a lone run', async () => {
   let cut = 0;
   await fc.assert(
-    fc.asyncProperty(model, fc.integer(), fc.constantFrom(1, 2), async (o, seed, instances) => {
+    fc.asyncProperty(model, fc.integer(), fc.constantFrom(1, 2), weightTypes, async (o, seed, instances, weights) => {
       const next = random(seed);
       const below = (n: number) => Math.floor(((next() + 1) / 2) * n) % n;
       const bytes = recurrentModel(o, next);
@@ -51,11 +53,11 @@ test('random layers: requests of all lengths that come together get the bits of 
         feeds: recurrentFeeds(o, 1 + below(20), [1, 1, 1, 2, 3][below(5)]!, next, below),
         wanted: below(3) === 0 ? [below(outputs)] : all,
       }));
-      const lone = await startHost(bytes, { batch: 1 });
+      const lone = await startHost(bytes, { batch: 1, weights });
       const want: Tensor[][] = [];
       for (const r of requests) want.push(valuesOf(await request(lone, r.feeds, r.wanted)));
       await lone.close();
-      const host = await startHost(bytes, { instances });
+      const host = await startHost(bytes, { instances, weights });
       const got = await Promise.all(requests.map((r) => request(host, r.feeds, r.wanted)));
       got.forEach((outcome, i) => {
         valuesOf(outcome).forEach((value, k) => {
