@@ -3,7 +3,7 @@
 import { Worker } from 'node:worker_threads';
 import { SkepError } from '../tensor/errors.js';
 import type { Answer, Asked, Question, Questions } from './advising.js';
-import { revive } from './instances.js';
+import { revive } from './requests.js';
 import type { AdviserData } from './thread.js';
 
 interface Waiting {

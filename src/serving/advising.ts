@@ -10,7 +10,7 @@ import { type OptimizeOptions, type OptimizeResult, optimize } from '../optimize
 import type { ProfileInput } from '../optimizer/profile.js';
 import { type PlainError, plainError } from '../runtime/source.js';
 import { SkepError } from '../tensor/errors.js';
-import type { TaskReport } from './host.js';
+import type { TaskReport } from './requests.js';
 
 /** What has happened to a model since it was told last. Times in ms, from any origin, never going back. */
 export interface Observation {

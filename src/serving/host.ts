@@ -1,23 +1,20 @@
-// The caller's side of a model: puts requests into the channel, resolves them as they finish, says which instances there
-// are to be, and ends it all. Nothing here waits or computes; the only work done on the caller's thread is copying a
-// request's tensors in and an answer's out. Worker handles keep the process alive only while requests pend (or instances
-// start or end). How an instance starts and ends is instances.ts.
+// The caller's side of a model: says which instances there are to be, puts another in the place of one that dies, and ends
+// it all. Nothing here waits or computes. Worker handles keep the process alive only while requests pend (or instances
+// start or end). How an instance starts and ends is instances.ts; requests are requests.ts.
 import { availableParallelism } from 'node:os';
 import type { WeightType } from '../kernels/int8.js';
 import type { Build } from '../kernels/module.js';
 import type { HostValue } from '../operators/operator.js';
 import type { Configuration } from '../optimizer/configuration.js';
-import { Channel, Status } from '../runtime/channel.js';
-import { apart, type Extent, Heap, ModelMemory, PAGE } from '../runtime/memory.js';
+import { Channel } from '../runtime/channel.js';
+import { apart, type Extent, ModelMemory, PAGE } from '../runtime/memory.js';
 import type { ModelInfo, Source } from '../runtime/source.js';
-import { copyOut } from '../runtime/staged.js';
-import { readValues, writeValues } from '../runtime/wire.js';
 import { SkepError } from '../tensor/errors.js';
-import { bytesOf, Tensor } from '../tensor/tensor.js';
 import type { Batching } from './batching.js';
 import { Dispatch } from './dispatch.js';
-import { type Instance, Instances, revive } from './instances.js';
+import { type Instance, Instances } from './instances.js';
 import type { PreparedKernels } from './prepare.js';
+import { type Cancel, type Outcome, Requests, type RequestValues, type TaskReport } from './requests.js';
 
 /** A memory that outlives models: its pages, how many of them the caller's side used for requests, what belongs to no instance. */
 export interface PooledMemory {
@@ -50,50 +47,6 @@ export interface HostOptions {
   readonly memory: PooledMemory;
 }
 
-/** When things happened to a request, milliseconds: in the queue, and being computed. */
-export interface Timing {
-  readonly queued: number;
-  readonly computing: number;
-}
-
-/** A request as it came: in the order of the model's inputs, and of which outputs. */
-export interface RequestValues {
-  readonly inputs: readonly (HostValue | undefined)[];
-  readonly wanted: readonly number[];
-}
-
-/** One request in flight. */
-interface Pending {
-  readonly request: number;
-  readonly values: RequestValues;
-  readonly submittedAt: number;
-  settle: ((outcome: Outcome) => void) | undefined;
-}
-
-/** How a request came out, to whoever submitted it. */
-export type Outcome =
-  | {
-      readonly status: 'answered';
-      readonly values: readonly HostValue[];
-      readonly timing: Timing;
-      readonly instance: number;
-      /** Requests computed together, this one among them. */
-      readonly company: number;
-    }
-  | { readonly status: 'failed'; readonly error: SkepError };
-
-/** Stops a request: its `settle` is not called any more. */
-export type Cancel = () => void;
-
-/** A task as one of its requests tells of it: for the controller. */
-export interface TaskReport {
-  readonly threads: number;
-  readonly rows: number;
-  readonly milliseconds: number;
-  /** Instances that had a task meanwhile, on average. */
-  readonly busy: number;
-}
-
 /** What a host tells. */
 export interface HostListener {
   /** An instance has died and another has taken its place. */
@@ -105,19 +58,13 @@ export interface HostListener {
 /** Instances that may die without a hundred answers in between before the model is given up. */
 const MOST_DEATHS = 3;
 const ANSWERS = 100;
-/** The largest request kept as a sample for warming up and measuring, bytes. */
-const SAMPLE_BYTES = 16 << 20;
-/** One of so many answered requests is kept. */
-const SAMPLE_EVERY = 64;
 
 export class Host {
   readonly #channel: Channel;
   readonly #dispatch: Dispatch;
   readonly #instances: Instances;
   readonly #memory: ModelMemory;
-  readonly #staging: Heap;
-  readonly #pending = new Map<number, Pending>();
-  readonly #freeSlots: number[];
+  readonly #requests: Requests;
   readonly #whenIdle: (() => void)[] = [];
   /** What instances there are to be. */
   #groups: readonly ServedGroup[];
@@ -125,7 +72,6 @@ export class Host {
   #changes: Promise<unknown> = Promise.resolve();
   #deaths = 0;
   #answers = 0;
-  #sample: RequestValues | undefined;
   #batching: Batching | undefined;
   /** Nothing new is taken; and: the threads are told to end. */
   #closing = false;
@@ -146,10 +92,21 @@ export class Host {
       blocks: options.memory.blocks,
     });
     this.#dispatch = new Dispatch(buffer, this.#channel);
-    this.#freeSlots = Array.from({ length: this.#channel.slots }, (_, i) => this.#channel.slots - 1 - i);
     const { memory, stagingBytes, blocks } = options.memory;
     this.#memory = new ModelMemory(memory);
-    this.#staging = new Heap(this.#memory, [{ address: PAGE, bytes: stagingBytes }]);
+    this.#requests = new Requests(this.#channel, this.#memory, stagingBytes, {
+      onSome: () => {
+        this.#instances.awake = true;
+      },
+      onNone: () => this.#rest(),
+      onAnswered: () => {
+        if (++this.#answers >= ANSWERS) this.#deaths = 0;
+      },
+      onTask: (place, task) => {
+        const threads = this.#instances.threadsAt(place);
+        if (threads > 0) this.listener?.onTask?.({ threads, ...task });
+      },
+    });
     const taken = PAGE + stagingBytes;
     this.#groups = groups;
     this.#instances = new Instances(
@@ -160,7 +117,9 @@ export class Host {
         spare: apart({ address: taken, bytes: memory.buffer.byteLength - taken }, blocks),
       },
       {
-        onDone: () => this.#drain(),
+        onDone: () => {
+          if (this.#broken === undefined) this.#requests.drain();
+        },
         onBatching: (batching) => {
           this.#batching = batching;
         },
@@ -175,7 +134,7 @@ export class Host {
     const host = new Host(source, options);
     try {
       await host.#serve(options.groups);
-      host.#instances.awake = host.#pending.size > 0;
+      host.#instances.awake = host.#requests.size > 0;
       return { host, info: host.#instances.serving[0]!.info! };
     } catch (error) {
       host.#closing = host.#ending = true;
@@ -252,7 +211,7 @@ export class Host {
         return this.#instances.start({ threads, spin, rows: batch, task: 'serve', sample });
       }),
     );
-    if (address !== undefined) this.#staging.free(address);
+    if (address !== undefined) this.#requests.unstage(address);
     const started = settled.flatMap((s) => (s.status === 'fulfilled' ? [s.value] : []));
     try {
       for (const s of settled) if (s.status === 'rejected') throw s.reason;
@@ -266,9 +225,10 @@ export class Host {
 
   /** Writes the last request where instances can read it; undefined: there is none. */
   #stageSample(): number | undefined {
-    if (this.#sample === undefined) return undefined;
+    const { sample } = this.#requests;
+    if (sample === undefined) return undefined;
     try {
-      return this.stage(this.#sample);
+      return this.stage(sample);
     } catch {
       // Its caller may have given its bytes to somebody else since.
       return undefined;
@@ -276,17 +236,17 @@ export class Host {
   }
 
   /** Writes a request where instances can read it; `unstage` gives the memory back. */
-  stage({ inputs, wanted }: RequestValues): number {
-    return writeValues(this.#memory, this.#staging, [...inputs, new Tensor('int32', Int32Array.from(wanted))]);
+  stage(values: RequestValues): number {
+    return this.#requests.stage(values);
   }
 
   unstage(address: number): void {
-    this.#staging.free(address);
+    this.#requests.unstage(address);
   }
 
   /** One of the last requests that were answered, unless it was a very large one. */
   get sample(): RequestValues | undefined {
-    return this.#sample;
+    return this.#requests.sample;
   }
 
   /** An instance that measures. The sample has been staged. */
@@ -326,12 +286,12 @@ export class Host {
   /** Requests submitted, not finished, and beyond what instances may be computing. */
   get waiting(): number {
     const taken = this.#groups.reduce((n, g) => n + g.instances * (g.batch ?? 1), 0);
-    return Math.max(0, this.#pending.size - taken);
+    return Math.max(0, this.#requests.size - taken);
   }
 
   /** Requests submitted and not finished. */
   get pending(): number {
-    return this.#pending.size;
+    return this.#requests.size;
   }
 
   /**
@@ -344,33 +304,13 @@ export class Host {
     settle: (outcome: Outcome) => void,
   ): Cancel {
     if (this.#broken !== undefined) throw this.#ended(this.#broken);
-    const slot = this.#freeSlots.pop();
-    if (slot === undefined)
-      throw new SkepError('OVERLOADED', 'no room for another request: too many are cancelled but still queued');
-    let request: number;
-    try {
-      request = this.stage({ inputs, wanted });
-    } catch (error) {
-      this.#freeSlots.push(slot);
-      throw error;
-    }
-    const submittedAt = performance.timeOrigin + performance.now();
-    const pending: Pending = { request, values: { inputs, wanted }, submittedAt, settle };
-    this.#pending.set(slot, pending);
-    if (this.#pending.size === 1) this.#instances.awake = true;
-    this.#channel.arm();
-    this.#channel.submit(slot, request);
-    return () => {
-      if (pending.settle === undefined) return;
-      pending.settle = undefined;
-      this.#channel.cancel(slot);
-    };
+    return this.#requests.submit({ inputs, wanted }, settle);
   }
 
   /** Lets pending requests finish, ends the threads, and gives the memory back. */
   async close(): Promise<PooledMemory | undefined> {
     this.#closing = true;
-    if (this.#pending.size > 0 && this.#broken === undefined)
+    if (this.#requests.size > 0 && this.#broken === undefined)
       await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
     this.#ending = true;
     this.#channel.close();
@@ -382,70 +322,20 @@ export class Host {
     // A change that was about to start something has learnt of the end, or started it.
     await this.#changes;
     await this.#instances.close();
-    this.#sample = undefined;
+    this.#requests.forget();
     // Where the last one to go has died, what is left in the memory is not for another model.
     if (!this.#channel.wiped) return undefined;
     return {
       memory: this.#memory.memory,
-      stagingBytes: this.#staging.ownedBytes,
+      stagingBytes: this.#requests.stagingBytes,
       blocks: this.#dispatch.blockExtent,
     };
   }
 
-  #drain(): void {
-    if (this.#broken !== undefined) return;
-    this.#channel.arm();
-    for (let slot = this.#channel.nextDone(); slot >= 0; slot = this.#channel.nextDone()) this.#finish(slot);
-    this.#rest();
-  }
-
   #rest(): void {
-    if (this.#pending.size > 0) return;
     // A late wake must not let go of threads whose end `close` waits for.
     if (!this.#closing) this.#instances.awake = false;
     for (const resolve of this.#whenIdle.splice(0)) resolve();
-  }
-
-  #finish(slot: number): void {
-    const pending = this.#pending.get(slot)!;
-    const { status, response, instance, company, rows, busy, takenAt, finishedAt } = this.#channel.result(slot);
-    if (rows > 0 && this.listener?.onTask !== undefined) {
-      const threads = this.#instances.threadsAt(instance);
-      if (threads > 0) this.listener.onTask({ threads, rows, milliseconds: finishedAt - takenAt, busy });
-    }
-    let outcome: Outcome | undefined;
-    if (pending.settle !== undefined) {
-      const values = response === 0 ? [] : readValues(this.#memory, response).map((v) => copyOut(this.#memory, v!));
-      if (status === Status.answered) {
-        const timing = { queued: takenAt - pending.submittedAt, computing: finishedAt - takenAt };
-        outcome = { status: 'answered', values, timing, instance, company };
-        this.#answered(pending.values);
-      } else if (status === Status.failed)
-        outcome = { status: 'failed', error: revive(JSON.parse((values[0] as Tensor<'string'>).data[0]!)) };
-      else
-        outcome = {
-          status: 'failed',
-          error: new SkepError('INTERNAL', 'a request was cancelled that nobody cancelled'),
-        };
-    }
-    this.#channel.release(slot);
-    this.#staging.free(pending.request);
-    this.#pending.delete(slot);
-    this.#freeSlots.push(slot);
-    const settle = pending.settle;
-    pending.settle = undefined;
-    if (outcome !== undefined) settle?.(outcome);
-  }
-
-  #answered(values: RequestValues): void {
-    if (this.#answers++ % SAMPLE_EVERY === 0) this.#keep(values);
-    if (this.#answers >= ANSWERS) this.#deaths = 0;
-  }
-
-  #keep(values: RequestValues): void {
-    let bytes = 0;
-    for (const v of values.inputs) if (v instanceof Tensor && v.type !== 'string') bytes += bytesOf(v).length;
-    if (bytes <= SAMPLE_BYTES) this.#sample = values;
   }
 
   /** An instance has died: what it had fails, and is the only thing that does, if nothing shared is in doubt. */
@@ -456,23 +346,7 @@ export class Host {
       this.#break(error);
       return;
     }
-    for (const slot of [...this.#pending.keys()]) {
-      const left = this.#channel.abandoned(slot, instance.place);
-      if (left === 'done') this.#finish(slot);
-      else if (left === 'undone') this.#fail(slot, error);
-    }
-    this.#rest();
-  }
-
-  #fail(slot: number, error: SkepError): void {
-    const pending = this.#pending.get(slot)!;
-    this.#channel.release(slot);
-    this.#staging.free(pending.request);
-    this.#pending.delete(slot);
-    this.#freeSlots.push(slot);
-    const settle = pending.settle;
-    pending.settle = undefined;
-    settle?.({ status: 'failed', error });
+    this.#requests.abandon(instance.place, error);
   }
 
   /** After an instance has gone that should not have: another takes its place, a few times in a row at most. */
@@ -500,13 +374,7 @@ export class Host {
   #break(error: SkepError): void {
     if (this.#broken !== undefined || this.#ending) return;
     this.#broken = error;
-    for (const p of this.#pending.values()) {
-      const settle = p.settle;
-      p.settle = undefined;
-      settle?.({ status: 'failed', error });
-    }
-    this.#pending.clear();
-    for (const resolve of this.#whenIdle.splice(0)) resolve();
+    this.#requests.failAll(error);
     void this.#instances.terminate();
   }
 }

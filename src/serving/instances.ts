@@ -12,13 +12,14 @@ import type { Channel } from '../runtime/channel.js';
 import { abandonConstants, constantsOf, SharedConstants } from '../runtime/constants.js';
 import { Estates } from '../runtime/estates.js';
 import type { Extent } from '../runtime/memory.js';
-import type { ModelInfo, PlainError, Source } from '../runtime/source.js';
+import type { ModelInfo, Source } from '../runtime/source.js';
 import { breakTeam, createTeamBuffer, stopTeam } from '../runtime/team.js';
 import { SkepError } from '../tensor/errors.js';
 import type { Batching } from './batching.js';
 import type { Dispatch } from './dispatch.js';
 import type { MeasureOrder, MeasureReport } from './measuring.js';
 import type { PreparedKernels } from './prepare.js';
+import { revive } from './requests.js';
 import type { FollowerData, LeaderData, LeaderMessage, StartMessage } from './thread.js';
 
 /** What all instances of a model have in common. */
@@ -359,8 +360,4 @@ export class Instances {
     this.#listener.onGone(instance);
     instance.end();
   }
-}
-
-export function revive({ code, message }: PlainError): SkepError {
-  return new SkepError(code, message);
 }

@@ -13,10 +13,11 @@ import type { Decision } from '../optimizer/controller.js';
 import { Profile } from '../optimizer/profile.js';
 import type { ModelInfo } from '../runtime/source.js';
 import type { Adviser } from './adviser.js';
-import type { Host, TaskReport } from './host.js';
+import type { Host } from './host.js';
 import { loadProfile, type ProfileKey, saveProfile } from './profile-store.js';
 import { type Measurements, Profiler } from './profiler.js';
 import { signatureOf } from './request-sample.js';
+import type { TaskReport } from './requests.js';
 import type { ConfigurationChange, TuneObjective } from './tuning.js';
 
 export interface LiveControllerOptions {

@@ -10,10 +10,11 @@ import { SkepError } from '../tensor/errors.js';
 import type { Adviser } from './adviser.js';
 import { MOST_ROWS } from './dispatch.js';
 import { orderFeeds } from './feeds.js';
-import type { Host, RequestValues } from './host.js';
+import type { Host } from './host.js';
 import { loadProfile, type ProfileKey, type StoredProfile, saveProfile } from './profile-store.js';
 import { nothingMeasured, Profiler } from './profiler.js';
 import { signatureOf, syntheticRequest } from './request-sample.js';
+import type { RequestValues } from './requests.js';
 import { checkObjective, type TunedCandidate, type TuneOptions, type TuneResult } from './tuning.js';
 
 /** What tuning works with. */

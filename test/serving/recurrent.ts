@@ -4,8 +4,9 @@ import { defaultBuild } from '../../src/kernels/module.js';
 import { writeModel } from '../../src/onnx/writer.js';
 import type { HostValue } from '../../src/operators/operator.js';
 import { newMemory } from '../../src/runtime/memory.js';
-import { Host, type HostOptions, type Outcome } from '../../src/serving/host.js';
+import { Host, type HostOptions } from '../../src/serving/host.js';
 import { prepareKernels } from '../../src/serving/prepare.js';
+import type { Outcome } from '../../src/serving/requests.js';
 import { Tensor } from '../../src/tensor/tensor.js';
 
 export interface RecurrentOptions {
