@@ -30,6 +30,9 @@ export interface Tally {
   answered: number;
   aborted: number;
   timedOut: number;
+  /** The longest time without an answer, and the 99th percentile of a task's time, ms: to be looked at, not asserted. */
+  gap: number;
+  p99: number;
   /** Bytes of the model's memory after half of the switches, and after all. */
   half: number;
   end: number;
@@ -49,7 +52,8 @@ export async function reconfigure(switches: number, seed: number): Promise<Tally
   const memory = memories.at(-1)!;
   const want: Outputs[] = [];
   for (const feeds of variety) want.push(await model.run(feeds));
-  const tally: Tally = { switches: 0, answered: 0, aborted: 0, timedOut: 0, half: 0, end: 0 };
+  const tally: Tally = { switches: 0, answered: 0, aborted: 0, timedOut: 0, gap: 0, p99: 0, half: 0, end: 0 };
+  let last = performance.now();
 
   let going = true;
   const one = async (): Promise<void> => {
@@ -64,6 +68,9 @@ export async function reconfigure(switches: number, seed: number): Promise<Tally
     try {
       const { y } = await call;
       tally.answered++;
+      const now = performance.now();
+      tally.gap = Math.max(tally.gap, now - last);
+      last = now;
       assert.ok(Buffer.from(y.data.buffer).equals(Buffer.from(want[i]!.y.data.buffer)), `answer ${i}`);
     } catch (error) {
       const { code } = error as SkepError;
@@ -99,6 +106,7 @@ export async function reconfigure(switches: number, seed: number): Promise<Tally
   going = false;
   await failed;
   tally.end = memory.buffer.byteLength;
+  tally.p99 = model.stats().computing.p99;
   assert.is(model.stats().pending, 0);
   assert.is(model.stats().failed, 0);
   await model.close();
