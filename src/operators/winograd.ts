@@ -1,7 +1,6 @@
 // When and how a Conv is computed by Winograd's F(4×4, 3×3) (assembly/winograd.ts pictures it): a rule on shapes of one
 // image alone, so that an image's bits do not depend on its batch; the weights' transformation, once a model; the step.
 // Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015, section 4; other points.
-import { packRowPanels } from '../kernels/gemm.js';
 import { heightFor } from '../kernels/tile.js';
 import { decode } from '../tensor/convert.js';
 import type { Axis, ConvGeometry } from './conv-geometry.js';
@@ -26,21 +25,40 @@ const G: readonly (readonly [number, number, number])[] = [
 
 const POINTS = 36;
 
-/** G·g·Gᵀ of `count` filters, in double precision: point p of filter f at [p, f]. */
-export function transformFilters(w: ArrayLike<number>, at: number, count: number): Float32Array {
-  const u = new Float32Array(POINTS * count);
+/**
+ * G·g·Gᵀ of the filters [m, channels] from `at` on, in double precision, right into packed panels: for each of the 36 points
+ * a matrix of m×channels in panels of `height` rows, the first at `to`.
+ */
+export function transformFilters(
+  into: Float32Array,
+  to: number,
+  w: ArrayLike<number>,
+  at: number,
+  m: number,
+  channels: number,
+  height: number,
+): void {
+  const count = m * channels;
   const rows = new Float64Array(18);
-  for (let f = 0; f < count; f++) {
-    const g = at + f * 9;
-    for (let i = 0; i < 6; i++)
-      for (let j = 0; j < 3; j++)
-        rows[i * 3 + j] = G[i]![0] * w[g + j]! + G[i]![1] * w[g + 3 + j]! + G[i]![2] * w[g + 6 + j]!;
-    for (let i = 0; i < 6; i++)
-      for (let j = 0; j < 6; j++)
-        u[(i * 6 + j) * count + f] =
-          rows[i * 3]! * G[j]![0] + rows[i * 3 + 1]! * G[j]![1] + rows[i * 3 + 2]! * G[j]![2];
+  for (let o = 0; o < m; o++) {
+    const within = o % height;
+    const step = Math.min(height, m - o + within);
+    const first = to + (o - within) * channels + within;
+    for (let c = 0; c < channels; c++) {
+      const g = at + (o * channels + c) * 9;
+      for (let i = 0; i < 6; i++) {
+        const [g0, g1, g2] = G[i]!;
+        for (let j = 0; j < 3; j++) rows[i * 3 + j] = g0 * w[g + j]! + g1 * w[g + 3 + j]! + g2 * w[g + 6 + j]!;
+      }
+      let place = first + c * step;
+      for (let i = 0; i < 18; i += 3) {
+        const r0 = rows[i]!;
+        const r1 = rows[i + 1]!;
+        const r2 = rows[i + 2]!;
+        for (let j = 0; j < 6; j++, place += count) into[place] = r0 * G[j]![0] + r1 * G[j]![1] + r2 * G[j]![2];
+      }
+    }
   }
-  return u;
 }
 
 const tilesOf = (a: Axis) => Math.ceil(a.output / 4);
@@ -78,18 +96,8 @@ export function winogradStep(
   const w = call.constant(`winograd 4×4, panels of ${height}`, groups * POINTS * count * 4, (bytes) => {
     const into = new Float32Array(bytes.buffer, bytes.byteOffset, groups * POINTS * count);
     const filters = decode(value!);
-    for (let group = 0; group < groups; group++) {
-      const data = transformFilters(filters, group * count * 9, count);
-      for (let p = 0; p < POINTS; p++)
-        packRowPanels(
-          into,
-          (group * POINTS + p) * count,
-          { data, offset: p * count, row: channels, column: 1 },
-          m,
-          channels,
-          height,
-        );
-    }
+    for (let group = 0; group < groups; group++)
+      transformFilters(into, group * POINTS * count, filters, group * count * 9, m, channels, height);
   });
   const tiles = batch * tilesOf(h) * tilesOf(v);
   const all = Math.ceil(tiles / 8);

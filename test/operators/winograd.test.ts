@@ -131,7 +131,8 @@ test('an image with infinities and NaN leaves its neighbours in the batch alone'
 
 test('the filter of one tap at the centre is transformed to what its interpolation says', () => {
   // g(x) = x in both directions: at the points ±a, ±b its value times the point's weight, none at 0 and infinity.
-  const u = transformFilters([0, 0, 0, 0, 1, 0, 0, 0, 0], 0, 1);
+  const u = new Float32Array(36);
+  transformFilters(u, 0, [0, 0, 0, 0, 1, 0, 0, 0, 0], 0, 1, 1, 4);
   const [a, b] = [5 / 8, 3 / 2];
   const weight = (p: number, q: number) => p / (2 * p * p * (p * p - q * q));
   const line = [0, weight(a, b), -weight(a, b), weight(b, a), -weight(b, a), 0];
