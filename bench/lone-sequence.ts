@@ -1,7 +1,8 @@
 // What a lone request pays for being cut into cells: node dist/bench/lone-sequence.js. An LSTM language model's layer and
 // projection at several hidden sizes, 100 steps, one request at a time: the model as it is served (cells, several steps a
 // task while nobody else waits) beside the same model that runs every request in one piece. Interleaved pairs, for the speed
-// of a machine changes; the median of their ratios counts. Then 8 requests at once, of different lengths, both ways.
+// of a machine changes; the median of their ratios counts. Then one at a time but of ever another length, for which a whole
+// graph is compiled anew, and 8 requests at once.
 import { availableParallelism, cpus, loadavg } from 'node:os';
 import { networks } from '../models/index.js';
 import { Engine, type Model } from '../src/index.js';
@@ -69,6 +70,14 @@ for (const hidden of [64, 256, 1024]) {
     () => alone.run(one),
     pairs,
   );
+  let length = 0;
+  const lengths = Array.from({ length: 130 }, (_, i) => feeds(40 + ((i * 37) % 130)));
+  let other = 0;
+  const varied = await compare(
+    () => cut.run(lengths[length++ % 130]!),
+    () => alone.run(lengths[other++ % 130]!),
+    pairs,
+  );
   const many = [40, 60, 70, 90, 100, 120, 150, 170].map(feeds);
   const together = await compare(
     () => Promise.all(many.map((f) => cut.run(f))),
@@ -79,6 +88,7 @@ for (const hidden of [64, 256, 1024]) {
     `cells ${r.cells.toFixed(2)} ms, whole ${r.whole.toFixed(2)} ms, speed ${r.speed.toFixed(2)} of it ` +
     `(by time of computing ${r.computing.toFixed(2)})`;
   console.log(`hidden ${hidden}: lone ${line(lone)}${lone.speed >= 0.9 ? '' : '  (at least 0.90 wanted)'}`);
+  console.log(`  lone, of another length each time: ${line(varied)}`);
   console.log(`  8 of 40 to 170 steps at once: ${line(together)}`);
   await cut.close();
   await alone.close();

@@ -68,7 +68,7 @@ const lstm = ({ domain, suffix, shapeOf }: Form) =>
             cInRow: t === 0 ? strides.row : hidden,
             cInDirection: t === 0 ? strides.direction : batch * hidden,
             cOut,
-            cLast: t === times - 1 && call.wants(2) ? call.out(2) : 0,
+            cLast: (shape.projected || t === times - 1) && call.wants(2) ? call.out(2) : 0,
             peephole: call.has(P) ? call.in(P) : 0,
             inputForget: call.attributes.input_forget,
           },

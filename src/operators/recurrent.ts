@@ -139,7 +139,8 @@ function stepParams(
     yTime: strides.yTime,
     yRow: strides.yRow,
     yDirection: strides.yDirection,
-    hLast: t === times - 1 && call.wants(1) ? call.out(1) : (0 as const),
+    // After each of some steps: a plan may be left before its last one.
+    hLast: (s.projected || t === times - 1) && call.wants(1) ? call.out(1) : (0 as const),
     lastRow: strides.row,
     lastDirection: strides.direction,
     batch,

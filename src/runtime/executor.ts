@@ -155,11 +155,12 @@ export class Executor {
     return r?.kind === 'slot' ? { kind: 'unplaced', type: r.type, dims: r.dims } : find(program, values, name);
   }
 
-  /** Runs the steps of a plan whose inputs are where `bases` (of its arena, then of its externals) say. */
-  runPlan(plan: Plan, bases: Int32Array, watch?: Watch): void {
+  /** Runs the steps of a plan, or the first so many, whose inputs are where `bases` (of its arena, then of its externals) say. */
+  runPlan(plan: Plan, bases: Int32Array, watch?: Watch, count = plan.steps.length): void {
     const words = this.#bind(plan, bases);
     this.#reserveScratch(plan.threadScratchBytes);
-    for (const step of plan.steps) {
+    for (let i = 0; i < count; i++) {
+      const step = plan.steps[i]!;
       watch?.check?.();
       watch?.step?.(step);
       if (step.kind === 'kernel') {

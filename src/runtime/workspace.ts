@@ -13,7 +13,8 @@ export interface Laid {
   /** The address of an input; undefined for one that the plan does not read. */
   readonly input: (name: string) => number | undefined;
   readonly result: (name: string) => number;
-  readonly run: () => void;
+  /** Runs its steps, or the first so many. */
+  readonly run: (count?: number) => void;
 }
 
 /** Where a plan's bases are, and for which address of the workspace that holds. */
@@ -66,7 +67,7 @@ export class Workspace {
         if (found?.kind !== 'slot') throw new SkepError('INTERNAL', `the plan does not compute '${name}'`);
         return addressOf(found, bases);
       },
-      run: () => this.#executor.runPlan(plan, bases),
+      run: (count) => this.#executor.runPlan(plan, bases, undefined, count),
     };
   }
 

@@ -10,7 +10,8 @@ export const PACE_NUMBERS = 2;
 
 /** Milliseconds a task should last at most where it has a choice. */
 const TASK = 0.3;
-const MOST_STEPS = 128;
+/** Nodes of a chain in a task at most. */
+export const MOST_STEPS = 128;
 /** How fast a longer time is believed. */
 const BELIEF = 0.1;
 

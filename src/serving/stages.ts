@@ -5,7 +5,8 @@
 //   block of b   h c  products ▮▮▮▮▮      ─▶      products  ▮▮▮ │ ▮▮·   ─▶      block of b   h' c'  y ▮▮
 //
 // A backward direction's times are turned round here, and a request's rows that have ended are left out: plans know neither.
-// Plans are few: rows are padded to one of a few counts, and steps that a row does not have are skipped by its length.
+// Plans are few: rows are padded to one of a few counts; of a plan of many steps the first so many are run, and steps that a
+// row does not have are skipped by its length.
 import type { Place, RowsStage, Sequence, StepsStage } from '../compiler/cell-stages.js';
 import type { Plan } from '../compiler/plan.js';
 import type { Program } from '../compiler/program.js';
@@ -17,6 +18,7 @@ import { SkepError } from '../tensor/errors.js';
 import { sizeOf } from '../tensor/shape.js';
 import { bytesOf } from '../tensor/tensor.js';
 import { byteLength, type DataType } from '../tensor/types.js';
+import { MOST_STEPS } from './pace.js';
 
 /** A request's part of a task: nodes [step, step + steps) of a stage's chain. */
 export interface Share<S> {
@@ -31,6 +33,9 @@ export interface Share<S> {
 const PLANS = 96;
 
 const FLOAT = 4;
+
+/** Steps of the recurrences' plans; the last is the most that a task has. */
+const STEPS = [1, 8, MOST_STEPS];
 
 /** The next of 1, 2, 3, 4, 6, 8, 12, 16, 24, … : never more than half as many again are computed for nothing. */
 export function rounded(n: number): number {
@@ -142,7 +147,7 @@ export class Stages {
     });
     if (rows.length === 0) return { rows: 0, ended };
     const n = rows.length;
-    const steps = rounded(most);
+    const steps = STEPS.find((s) => s >= most)!;
     const laid = this.#lay(stage.type, `${n} ${steps}`, stage.graph, () => [
       ['g', 'float32', [directions, n, steps, width]],
       ['lengths', 'int32', [n]],
@@ -166,7 +171,7 @@ export class Stages {
         u8.copyWithin(laid.input(name)! + (d * n + i) * hidden * FLOAT, from, from + hidden * FLOAT);
       });
     });
-    laid.run();
+    laid.run(stepsUpTo(laid.plan, most, steps));
     const results = states.map((name) => laid.result(`${name}Next`));
     this.#eachState(rows, (r, i, d, at) => {
       states.forEach((_, k) => {
@@ -295,6 +300,20 @@ export class Stages {
     }
     return this.#workspace.lay(plan);
   }
+}
+
+/** How many of a plan's steps compute the first `times` of `all` times. */
+function stepsUpTo({ steps }: Plan, times: number, all: number): number {
+  const isStep = (i: number) => {
+    const step = steps[i]!;
+    return step.kind === 'kernel' && step.kernel.endsWith('Step');
+  };
+  let calls = 0;
+  for (let i = 0; i < steps.length; i++) if (isStep(i)) calls++;
+  let left = (calls / all) * times;
+  let i = 0;
+  for (; left > 0; i++) if (isStep(i)) left--;
+  return i;
 }
 
 /** A row of a request that takes part in a task: how long it is in all, and how many steps it takes. */
