@@ -10,9 +10,10 @@
 import { availableParallelism } from 'node:os';
 import type { Configuration } from '../optimizer/configuration.js';
 import { SkepError } from '../tensor/errors.js';
+import { Gate } from './gate.js';
 import type { Host } from './host.js';
 import type { Instance } from './instances.js';
-import { Gate, type MeasureReport } from './measuring.js';
+import type { MeasureReport } from './measuring.js';
 import { type RequestValues, revive } from './requests.js';
 import type { TuneProgress } from './tuning.js';
 

@@ -3,7 +3,7 @@
 import type { ModelInfo } from '../runtime/source.js';
 import { formatShape, SkepError } from '../tensor/errors.js';
 import { Tensor, zeros } from '../tensor/tensor.js';
-import { candidateAxes } from './batching.js';
+import { candidateAxes } from './axes.js';
 import type { RequestValues } from './requests.js';
 
 /** Zeros for every input without a default. `dims`: sizes of named dimensions; any other that is left open is 1. */

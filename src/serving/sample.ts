@@ -12,7 +12,8 @@ import { infoOf } from '../runtime/source.js';
 import { bytesIn, type Carried, copyTo, gather, isStaged, stripOf } from '../runtime/staged.js';
 import { readValues } from '../runtime/wire.js';
 import type { Tensor } from '../tensor/tensor.js';
-import type { Axes, Judge } from './batching.js';
+import type { Axes } from './axes.js';
+import type { Judge } from './batching.js';
 
 /** What of an instance a sample is run with. */
 export interface SampleParts {
