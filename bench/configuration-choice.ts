@@ -107,9 +107,9 @@ const experiments: Experiment[] = [
     name: 'S5',
     title: 'a load that changes',
     what: 'Low, high, low. The controller sees arrivals and batches only. It must beat every configuration that stays the same, and come near an oracle that knows when the load changes.',
-    run(page) {
+    async run(page) {
       model.s5(page);
-      page.say('Live: not measured, the controller does not drive the engine yet.');
+      await page.live(live.s5);
     },
   },
   {

@@ -1,4 +1,4 @@
-// Instances, threads and batch on this machine: experiments P1, P3, P5, P7, S1, S2 and S3, live. Times are what the instance
+// Instances, threads and batch on this machine: experiments P1, P3, P5, P7, S1, S2, S3 and S5, live. Times are what the instance
 // says it computed; what is compared is measured in turn within rounds, because the machine's speed swings.
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
@@ -265,6 +265,62 @@ export async function s2(page: Page): Promise<void> {
     `${work.name}, instances of one thread, median of ${rounds} paired rounds. A line through one alone has slope ${slope.toFixed(3)} an instance; its largest error is ${(100 * Math.max(...errors)).toFixed(1)} %.`,
   );
   page.table(['instances', ...counts.map(String)], [['S[k]', ...factors.map((f) => f.toFixed(3))]]);
+}
+
+/** Low, high, low: the controller against every configuration of equal instances that stays, on the same arrivals. */
+export async function s5(page: Page): Promise<void> {
+  if (THREADS === 1) return page.say('There is one core: nothing to choose.');
+  const work = mobileNet();
+  const seconds = page.quick ? 10 : 60;
+  await using engine = new Engine();
+  const model = await engine.load(work.bytes);
+  await model.tune({ batch: 4, budget: page.quick ? 15 : 60, feeds: work.feeds(1), fresh: true });
+  await model.close();
+  // What all threads as instances of one do, saturated, is the most there is; a fifth and four fifths of it.
+  const full = await engine.load(work.bytes, { configuration: [{ instances: THREADS, threads: 1, batch: 1 }] });
+  const closed = { callers: 2 * THREADS, seconds: seconds / 2 };
+  const most = (await runLive({ model: full, arrivals: closed, feeds: () => work.feeds(1) })).report.throughput;
+  await full.close();
+  const phases = [0.2, 0.8, 0.2].map((share, i) => {
+    const count = Math.max(2, Math.round(share * most * seconds));
+    const due = arrivals({ kind: 'poisson', rate: share * most }, count, new Random(30 + i));
+    return Array.from(due, (t) => t * ((1000 * seconds) / due.at(-1)!) + i * 1000 * seconds);
+  });
+  const due = Float64Array.from(phases.flat());
+  const divisors = Array.from({ length: THREADS }, (_, i) => i + 1).filter((t) => THREADS % t === 0);
+  const ways = [
+    { name: 'the controller', configuration: 'auto' as const },
+    ...divisors.map((threads) => {
+      const configuration = [{ instances: THREADS / threads, threads, batch: 1 }];
+      return { name: describe(configuration), configuration };
+    }),
+  ];
+  const rows = new Map<string, number>();
+  for (const { name, configuration } of ways) {
+    const served = await engine.load(work.bytes, { configuration, maxQueue: 100_000 });
+    let changes = 0;
+    served.onConfigured(() => changes++);
+    for (let i = 0; i < 5; i++) await served.run(work.feeds(1));
+    const { report } = await runLive({
+      model: served,
+      arrivals: due,
+      feeds: () => work.feeds(1),
+      warmUp: 0,
+      drain: seconds,
+    });
+    rows.set(configuration === 'auto' ? `${name} (${changes} changes)` : name, report.latency.mean);
+    await served.close();
+  }
+  page.say(
+    `Live, ${work.name}: ${phases.map((p) => digits(p.length / seconds)).join(', ')} requests/s, ${seconds} s each.`,
+  );
+  page.table(
+    ['', 'mean, ms'],
+    [...rows].map(([name, ms]) => [name, digits(ms)]),
+  );
+  const [own, ...statics] = [...rows.values()];
+  const ratio = own! / Math.min(...statics);
+  page.holds(`live, the controller's mean is ${digits(ratio)}× that of the best static (at most 1.05)`, ratio <= 1.05);
 }
 
 export async function s3(page: Page): Promise<void> {

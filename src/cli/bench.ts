@@ -59,6 +59,10 @@ ${lengthsHelp}`,
       value: 'NAME=VALUE',
       help: 'an input: a file, a value, or @DIM',
     },
+    auto: {
+      type: 'boolean',
+      help: 'of cellular: let the controller choose instances, threads and batch as load changes',
+    },
     weights: { type: 'string', value: 'TYPE', help: 'keep weights as float32 (default), float16 or int8' },
     build: { type: 'string', value: 'BUILD', help: 'kernels: plain or fma; default the fastest' },
     wide: { type: 'boolean', help: 'use 256-bit instructions where V8 has them' },
@@ -71,6 +75,9 @@ ${lengthsHelp}`,
     if (callers !== undefined && (options.rate !== undefined || options.arrivals !== undefined))
       throw new UsageError('--concurrency is a closed loop: it takes no --rate and no --arrivals');
     const load = readLoad(options, callers === undefined);
+    const auto = options.auto === true;
+    if (auto && ['configuration', 'instances', 'threads', 'batch'].some((name) => name in options))
+      throw new UsageError('--auto chooses instances, threads and batch: it takes none');
     const weights = choiceOption(options.weights, 'weights', weightTypes);
     const build = choiceOption(options.build, 'build', ['plain', 'fma']);
     if (load.lengths?.some((l) => typeof l !== 'number'))
@@ -93,7 +100,12 @@ ${lengthsHelp}`,
         ...(build !== undefined && { build }),
         ...(options.wide === true && { wide: true }),
       });
-      const loading: LoadOptions = { maxQueue, ...(weights && { weights }), ...(served && { configuration: served }) };
+      const loading: LoadOptions = {
+        maxQueue,
+        ...(weights && { weights }),
+        ...(served && { configuration: served }),
+        ...(auto && policy === 'cellular' && { configuration: 'auto' }),
+      };
       await using model = await engine.load(file, loading);
       const maker = new RequestMaker(model, {
         dims,

@@ -138,6 +138,7 @@ test('misuse exits 2 and says what is wrong', async () => {
     [[m, '--rate', '5', '--input', 'q=1'], /the model has inputs x, lengths/],
     [[m, '--rate', '5', '--input', 'lengths=@depth'], /no dimension 'depth'/],
     [[m, '--rate', '5', '--lengths', '3', '--lengths-of', 'depth'], /no dimension 'depth'/],
+    [[m, '--rate', '5', '--auto', '--threads', '1'], /--auto chooses/],
     [[m, '--rate', '5', '--weights', 'int3'], /--weights must be one of/],
   ] as const) {
     const { code, err } = await skep('bench', ...words);
