@@ -29,7 +29,7 @@ export interface TuneOptions {
   /** Requests a second. */
   readonly arrivalRate?: number;
   readonly slo?: Slo;
-  /** Serve with what was chosen. Default false. */
+  /** Serve with what was chosen. Default false. A model that is left to the load takes the profile over instead, always. */
   readonly apply?: boolean;
   /** True: measure though there is a stored profile that fits. Default false. */
   readonly fresh?: boolean;
