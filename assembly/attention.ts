@@ -7,7 +7,7 @@
 //
 // Q, K, V and Y are reached by strides (batch, head, row; in floats), so that every layout is one kernel, and the query
 // heads that share a key head are rows of one unit. What may be seen of the keys is a range [first, last) that causality,
-// windows and true lengths cut; a mask and a bias add to what is inside. A row that sees nothing gives zeros.
+// windows and true lengths cut; a mask and a bias add to what is inside. A row that sees nothing gives `empty`.
 //
 // A row's bits depend on its own operands alone: blocks begin at multiples of 64 of the key's index, every product has one
 // accumulator in order, and rows of a tile of four end where each of them ends.
@@ -79,6 +79,8 @@ class Attention {
   scale: f32;
   /** 0: none. */
   softcap: f32;
+  /** What a row gives whose scores are all −∞: 0, or NaN as the softmax of nothing. */
+  empty: f32;
 }
 
 /** What a unit keeps of a row. */
@@ -241,7 +243,7 @@ function finish(p: Attention, b: i32, row: Row, acc: usize): void {
   }
   const empty = row.most == -Infinity;
   for (let n = p.valueSize; n > 0; n -= 4, y += 16, acc += 16) {
-    storeLanes(y, empty ? f32x4.splat(0) : f32x4.div(f32x4.mul(v128.load(acc), factor), sum), n);
+    storeLanes(y, empty ? f32x4.splat(p.empty) : f32x4.div(f32x4.mul(v128.load(acc), factor), sum), n);
   }
 }
 

@@ -48,6 +48,7 @@ export const attention = {
     window: 'i32',
     scale: 'f32',
     softcap: 'f32',
+    empty: 'f32',
   },
   /** The same with the scores given too, as `mode` says. Units: batch × heads × queries. Scratch: a row of scores, to a multiple of four. */
   attentionScores: {

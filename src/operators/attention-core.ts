@@ -2,7 +2,7 @@
 // How to picture it, for one query row of one head:
 //
 //   scores[t] = cap(scale · q · k[t]) + mask[t] + bias[t]     −∞ outside what causality, window and lengths let it see
-//   y = Σ softmax(scores)[t] · v[t]                           a row that sees nothing gives zeros
+//   y = Σ softmax(scores)[t] · v[t]                           a row that sees nothing gives zeros, or NaN
 //
 // Operands are reached by strides, so that [batch, head, row, size] and [batch, row, head · size] are one thing, and
 // each key head serves a group of query heads.
@@ -53,6 +53,8 @@ export interface AttentionShape {
   readonly lengthsPlus: number;
   /** What the scores, where wanted, are: 0 products, 1 capped, 2 masked and biased, 3 after softmax. */
   readonly mode: number;
+  /** What a query whose scores are all −∞ gives: NaN, as the softmax of nothing, rather than zeros. Default false. */
+  readonly emptyIsNaN?: boolean;
 }
 
 /**
@@ -128,7 +130,7 @@ export function attend(
           if (t < first || t >= last) scores[t] = -Infinity;
         }
         keep(2);
-        softmax(scores, sinks?.[h]);
+        softmax(scores, s.emptyIsNaN === true ? Number.NaN : 0, sinks?.[h]);
         keep(3);
         const out = at(s.y, h, r);
         for (let i = 0; i < s.valueSize; i++) y[out + i] = 0;
@@ -161,11 +163,11 @@ function masked(
   return x === 0 ? score + m.filter : score;
 }
 
-function softmax(x: Float64Array, sink = -Infinity): void {
+function softmax(x: Float64Array, empty: number, sink = -Infinity): void {
   let most = -Infinity;
   for (const v of x) if (v > most || Number.isNaN(v)) most = v;
   if (most === -Infinity) {
-    x.fill(0);
+    x.fill(empty);
     return;
   }
   if (sink > most) most = sink;
@@ -245,8 +247,10 @@ export function lowerAttention(
   }
   call.threadScratch(attentionScratch(s.size, s.valueSize));
   const group = (s.heads / s.keyHeads) * s.queries;
+  // A sum over no keys at all is zero either way.
+  const empty = s.emptyIsNaN === true && s.keys > 0 ? Number.NaN : 0;
   const units = s.batch * s.keyHeads * Math.ceil(group / attentionRows);
   const work = { units, grain: grainOf(each * Math.min(group, attentionRows)), flops: rows * each };
-  call.step('attention', { ...params, sinks: places.sinks ?? 0, batch: s.batch }, work);
+  call.step('attention', { ...params, sinks: places.sinks ?? 0, batch: s.batch, empty }, work);
   return true;
 }

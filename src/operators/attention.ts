@@ -1,7 +1,8 @@
 // Attention of ai.onnx (versions 23 and on): multi-head, grouped-query and multi-query attention with masks, causality,
 // a key-value cache and true lengths. Q, K and V are [batch, heads, rows, size] or [batch, rows, heads · size]. With a
 // past, keys and values are laid after it into the present; the products are attention-core.ts. `skep:Attention`, which only
-// fusion makes, is the same with a number of one's own for masked scores.
+// fusion makes, is the same with a number of one's own for masked scores, and NaN for a query that sees nothing, as the
+// softmax it stands for has it, where the operator of ai.onnx has zeros.
 import { decode } from '../tensor/convert.js';
 import { formatShape } from '../tensor/errors.js';
 import { sameShape, sizeOf } from '../tensor/shape.js';
@@ -156,6 +157,7 @@ function parse(call: AttentionCall): Parsed {
       ...(mask !== undefined && { mask }),
       lengthsPlus: 0,
       mode,
+      emptyIsNaN: call.attributes.mask_value !== undefined,
     },
     k,
     v,

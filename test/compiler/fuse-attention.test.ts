@@ -98,4 +98,36 @@ test('batches of matrices, heads among them, are attention of one head', () => {
   checkFusion(graph, ['skep:Attention'], { rtol: 1e-4, atol: 1e-4 });
 });
 
+test('a query that sees nothing is NaN, as the softmax of nothing is, and no query beside it', () => {
+  const [queries, keys] = [6, 5];
+  // Queries 1 and 4 see nothing; 4 is beyond a tile of four.
+  const hidden = new Tensor(
+    'float32',
+    Float32Array.from({ length: queries * keys }, (_, i) => ([1, 4].includes(Math.floor(i / keys)) ? -Infinity : 0)),
+    [queries, keys],
+  );
+  const blind = (g: GraphBuilder, q: Value, how: 'add' | 'where') => {
+    const k = g.input('k', 'float32', [2, keys, each]);
+    const scores = g.matmul(q, g.transpose(k, [0, 2, 1]));
+    const seen = new Tensor(
+      'bool',
+      Uint8Array.from(hidden.data as Float32Array, (v) => (v === 0 ? 1 : 0)),
+      hidden.dims,
+    );
+    const masked =
+      how === 'add' ? g.add(scores, g.tensor(hidden, 'mask')) : g.where(g.tensor(seen, 'seen'), scores, -Infinity);
+    return g.matmul(g.softmax(masked, -1), k);
+  };
+  for (const how of ['add', 'where'] as const) {
+    const graph = graphOf([2, queries, each], (g, q) => blind(g, q, how));
+    checkFusion(graph, ['skep:Attention'], { rtol: 1e-4, atol: 1e-4 });
+    for (const build of builds) {
+      const y = runGraph(graph, feedsOf(graph), build).outputs.get('y0') as Tensor<'float32'>;
+      y.data.forEach((v, i) => {
+        assert.is(Number.isNaN(v), [1, 4].includes(Math.floor(i / each) % queries), `${how}, ${build}: element ${i}`);
+      });
+    }
+  }
+});
+
 test.run();

@@ -8,8 +8,8 @@
 // where they lie beside each other if that is known; then, where the result is laid beside each other again, the queries
 // are read and the result is written so too. A mask is added, or chosen by Where with a constant for what is hidden.
 //
-// The same function; sums are in another order. Only a query that sees no key at all (all of its scores −∞) differs: it
-// gives zeros, where the softmax of nothing gives NaN.
+// The same function; sums are in another order. A query that sees no key at all (all of its scores −∞) gives NaN, as the
+// softmax of nothing does.
 import type { Attribute } from '../../graph/graph.js';
 import { sameShape } from '../../tensor/shape.js';
 import type { SettledNode } from '../lowering.js';
