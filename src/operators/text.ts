@@ -7,6 +7,7 @@ import { int, required, string, strings } from './attributes.js';
 import { type Operator, operator, type ReferenceCall } from './operator.js';
 import { outputOf } from './pick.js';
 import { broadcastOf, forEachBroadcast } from './reference.js';
+import { fullMatcher, PatternError } from './regular-expression.js';
 
 function stringsOf(call: ReferenceCall<unknown>, i: number): Tensor<'string'> {
   const t = call.tensor(i);
@@ -113,18 +114,17 @@ const RegexFullMatch = operator({
   reference(call) {
     const t = stringsOf(call, 0);
     const { pattern } = call.attributes;
-    // RE2 writes flags in front of the pattern; the rest of its syntax that models use, JavaScript shares.
-    const flags = /^\(\?([ims]+)\)/.exec(pattern);
-    let expression: RegExp;
+    let matches: (text: string) => boolean;
     try {
-      expression = new RegExp(`^(?:${flags ? pattern.slice(flags[0].length) : pattern})$`, `u${flags?.[1] ?? ''}`);
+      matches = fullMatcher(pattern);
     } catch (cause) {
-      throw call.error(`pattern '${pattern}' is not a regular expression: ${(cause as Error).message}`);
+      if (!(cause instanceof PatternError)) throw cause;
+      throw call.error(`pattern '${pattern}' is not a regular expression: ${cause.message}`);
     }
     return [
       new Tensor(
         'bool',
-        Uint8Array.from(t.data, (s) => (expression.test(s) ? 1 : 0)),
+        Uint8Array.from(t.data, (s) => (matches(s) ? 1 : 0)),
         t.dims,
       ),
     ];

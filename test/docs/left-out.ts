@@ -22,7 +22,7 @@ export const leftOut: readonly (readonly [string, string])[] = [
   ['Optionals', 'of tensors and of sequences, in the same way; an empty one is `null`.'],
   [
     'Strings',
-    'tensors of strings at inputs and outputs, in StringConcat, StringSplit, StringNormalizer, RegexFullMatch, Cast, Equal, Where, Unique and everything that moves elements. RegexFullMatch reads its pattern as JavaScript does, which shares with RE2 what models use.',
+    'tensors of strings at inputs and outputs, in StringConcat, StringSplit, StringNormalizer, RegexFullMatch, Cast, Equal, Where, Unique and everything that moves elements. RegexFullMatch takes the syntax of RE2 but for bytes (\\C) and octal numbers that do not begin with 0.',
   ],
   ['ImageDecoder', 'decoding files is left to libraries (pngjs, @cwasm/jpeg-turbo): feed pixels.'],
   [
