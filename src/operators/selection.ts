@@ -190,22 +190,37 @@ const Unique = operator({
   },
 });
 
-/** [y1, x1, y2, x2] with ordered corners. */
-type Box = readonly [number, number, number, number];
-
-function boxAt(boxes: ArrayLike<number>, i: number, centred: boolean): Box {
-  const [a, b, c, d] = [boxes[i]!, boxes[i + 1]!, boxes[i + 2]!, boxes[i + 3]!];
-  // Centred: x, y, width, height; otherwise two opposite corners in any order.
-  if (centred) return [b - d / 2, a - c / 2, b + d / 2, a + c / 2];
-  return [Math.min(a, c), Math.min(b, d), Math.max(a, c), Math.max(b, d)];
+/** Boxes as flat [y1, x1, y2, x2] with ordered corners: detectors give thousands, judged against each other. */
+function cornersOf(boxes: ArrayLike<number>, first: number, n: number, centred: boolean): Float64Array {
+  const corners = new Float64Array(4 * n);
+  for (let i = 0; i < n; i++) {
+    const from = 4 * (first + i);
+    const [a, b, c, d] = [boxes[from]!, boxes[from + 1]!, boxes[from + 2]!, boxes[from + 3]!];
+    // Centred: x, y, width, height; otherwise two opposite corners in any order.
+    corners[4 * i] = centred ? b - d / 2 : Math.min(a, c);
+    corners[4 * i + 1] = centred ? a - c / 2 : Math.min(b, d);
+    corners[4 * i + 2] = centred ? b + d / 2 : Math.max(a, c);
+    corners[4 * i + 3] = centred ? a + c / 2 : Math.max(b, d);
+  }
+  return corners;
 }
 
-function overlap(p: Box, q: Box): number {
-  const h = Math.min(p[2], q[2]) - Math.max(p[0], q[0]);
-  const w = Math.min(p[3], q[3]) - Math.max(p[1], q[1]);
+function areaOf(corners: Float64Array, i: number): number {
+  return (corners[i + 2]! - corners[i]!) * (corners[i + 3]! - corners[i + 1]!);
+}
+
+/** Intersection over union of the boxes whose corners begin at `i` and at `j`. */
+function overlap(corners: Float64Array, i: number, j: number): number {
+  const h = Math.min(corners[i + 2]!, corners[j + 2]!) - Math.max(corners[i]!, corners[j]!);
+  const w = Math.min(corners[i + 3]!, corners[j + 3]!) - Math.max(corners[i + 1]!, corners[j + 1]!);
   if (h <= 0 || w <= 0) return 0;
-  const area = (b: Box) => (b[2] - b[0]) * (b[3] - b[1]);
-  return (h * w) / (area(p) + area(q) - h * w);
+  return (h * w) / (areaOf(corners, i) + areaOf(corners, j) - h * w);
+}
+
+/** Whether box `i` overlaps none of those kept by more than `iou`. */
+function fits(corners: Float64Array, kept: readonly number[], i: number, iou: number): boolean {
+  for (let k = 0; k < kept.length; k++) if (!(overlap(corners, 4 * kept[k]!, 4 * i) <= iou)) return false;
+  return true;
 }
 
 const NonMaxSuppression = operator({
@@ -224,19 +239,20 @@ const NonMaxSuppression = operator({
     const most = Math.max(0, scalar(2) ?? 0);
     const iou = scalar(3) ?? 0;
     const threshold = scalar(4);
-    const [b, s] = [decode(boxes), decode(scores)];
+    const [b, s] = [boxes.data as Float32Array, scores.data as Float32Array];
     const centred = call.attributes.center_point_box !== 0;
     const selected: number[] = [];
     for (let image = 0; image < batch; image++) {
-      const all = Array.from({ length: n }, (_, i) => boxAt(b, (image * n + i) * 4, centred));
+      const corners = cornersOf(b, image * n, n, centred);
       for (let c = 0; c < classes; c++) {
-        const own = (i: number) => s[(image * classes + c) * n + i]!;
-        const candidates = [...ramp(0, 1, n)].filter((i) => threshold === undefined || own(i) > threshold);
-        candidates.sort((x, y) => own(y) - own(x) || x - y);
+        const own = s.subarray((image * classes + c) * n, (image * classes + c + 1) * n);
+        const candidates: number[] = [];
+        for (let i = 0; i < n; i++) if (threshold === undefined || own[i]! > threshold) candidates.push(i);
+        candidates.sort((x, y) => own[y]! - own[x]! || x - y);
         const kept: number[] = [];
         for (const i of candidates) {
           if (kept.length >= most) break;
-          if (kept.every((k) => overlap(all[k]!, all[i]!) <= iou)) kept.push(i);
+          if (fits(corners, kept, i, iou)) kept.push(i);
         }
         for (const i of kept) selected.push(image, c, i);
       }

@@ -35,7 +35,7 @@ export const leftOut: readonly (readonly [string, string])[] = [
   ],
   [
     'Options of `com.microsoft`',
-    'Attention with `do_rotary` or a buffer shared by past and present; MultiHeadAttention with `past_sequence_length` or `cache_indirection`; GroupQueryAttention with a quantized cache; MatMulNBits with `g_idx`; FusedMatMul with `transBatchA` or `transBatchB`; `channels_last` pools. Each is refused by name.',
+    'Attention with `do_rotary` or a buffer shared by past and present; MultiHeadAttention with `past_sequence_length` or `cache_indirection`; GroupQueryAttention with a quantized cache; FusedMatMul with `transBatchA` or `transBatchB`; `channels_last` pools. Each is refused by name.',
   ],
   ['DeformConv', 'of two spatial dimensions; others are refused.'],
 ];
