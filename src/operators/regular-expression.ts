@@ -134,14 +134,11 @@ class Parser {
   }
 
   #repeated(atom: Tree): Tree {
-    let part = atom;
-    for (;;) {
-      const bounds = this.#bounds();
-      if (bounds === undefined) return part;
-      this.#take('?'); // lazy: the same texts match
-      if (this.#bounds() !== undefined) throw this.#error('a repetition of a repetition');
-      part = { kind: 'repeat', part, least: bounds[0], most: bounds[1] };
-    }
+    const bounds = this.#bounds();
+    if (bounds === undefined) return atom;
+    this.#take('?'); // lazy: the same texts match
+    if (this.#bounds() !== undefined) throw this.#error('a repetition of a repetition');
+    return { kind: 'repeat', part: atom, least: bounds[0], most: bounds[1] };
   }
 
   #bounds(): readonly [least: number, most: number] | undefined {
