@@ -7,7 +7,8 @@ import { int, required, string, strings } from './attributes.js';
 import { type Operator, operator, type ReferenceCall } from './operator.js';
 import { outputOf } from './pick.js';
 import { broadcastOf, forEachBroadcast } from './reference.js';
-import { fullMatcher, PatternError } from './regular-expression.js';
+import { fullMatcher } from './regular-expression.js';
+import { PatternError } from './regular-expression-parser.js';
 
 function stringsOf(call: ReferenceCall<unknown>, i: number): Tensor<'string'> {
   const t = call.tensor(i);

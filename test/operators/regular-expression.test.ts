@@ -2,7 +2,8 @@
 import fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { fullMatcher, PatternError } from '../../src/operators/regular-expression.js';
+import { fullMatcher } from '../../src/operators/regular-expression.js';
+import { PatternError } from '../../src/operators/regular-expression-parser.js';
 
 const atom = fc.constantFrom(
   'a',
